@@ -1,12 +1,12 @@
-//! The network of a zone: whose namespace it is decides who administers it.
+//! The network of a zone: the owner of the network namespace decides who administers the network.
 //!
 //! | ip-type | the namespace belongs to | so the zone's root |
 //! |---|---|---|
 //! | shared | the host's user namespace | uses addresses, cannot plumb, route or sniff |
 //! | exclusive | the zone's user namespace | is the network administrator |
 //!
-//! Either way loopback, abstract sockets and the view of the links are the zone's
-//! own.
+//! With both kinds of network, the loopback, the abstract sockets and the list of links are the
+//! zone's own.
 //!
 //! ```text
 //! plan.rs      configuration + facts of the host -> links         pure
@@ -52,9 +52,9 @@ pub use netlink::Netlink;
 pub use record::Record;
 pub use release::{hold, release, remove};
 
-/// Moves the calling thread into a new network namespace that only the host administers,
-/// and brings its loopback up. For shared IP: programs that the thread starts afterwards
-/// run in that namespace, and get no events of the host's devices.
+/// Moves the calling thread into a new network namespace that only the host administers, and brings
+/// its loopback up. This is for shared IP: programs that the thread starts afterwards run in this
+/// namespace, and get no events of the host's devices.
 ///
 /// # Errors
 /// Fails with the error of clone3(2), of setns(2) or of the kernel's link code.
@@ -64,8 +64,8 @@ pub fn enter_shared() -> io::Result<()> {
     sys::link::loopback_up()
 }
 
-/// Lets every user open ICMP sockets in a network namespace, which ping(8) takes rather
-/// than raw ones. To be called by a process of the host, whose group ids the range is in.
+/// Lets every user open ICMP sockets in a network namespace; ping(8) prefers them to raw sockets.
+/// The caller must be a process of the host, because the range contains the host's group ids.
 ///
 /// # Errors
 /// Fails with the error of setns(2) or write(2).
@@ -73,20 +73,20 @@ pub fn admit_pings(namespace: BorrowedFd<'_>) -> io::Result<()> {
     ends::within(namespace, admit_pings_here)?
 }
 
-/// [`admit_pings`] in the network namespace of the calling thread.
+/// Does the same as [`admit_pings`] in the network namespace of the calling thread.
 ///
 /// # Errors
 /// Fails with the error of write(2).
 pub fn admit_pings_here() -> io::Result<()> {
     match std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647") {
-        // A kernel without IPv4.
+        // The file does not exist in a kernel without IPv4.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
 }
 
-/// The namespaces to add when the zone's first process is made: an exclusive
-/// network must come into being together with the user namespace that owns it.
+/// Returns the namespaces to add when the zone's first process is created: an exclusive network
+/// must be created together with the user namespace that owns it.
 #[must_use]
 pub const fn namespaces_of_first_process(ip_type: IpType) -> u64 {
     match ip_type {
@@ -95,7 +95,7 @@ pub const fn namespaces_of_first_process(ip_type: IpType) -> u64 {
     }
 }
 
-/// Brings up the loopback of an exclusive network, from inside.
+/// Brings up the loopback of an exclusive network, from inside the zone.
 ///
 /// # Errors
 /// Fails with the error of the kernel's link code.

@@ -1,4 +1,4 @@
-//! Programs of the host that listen on a port which a zone is to publish.
+//! Finds programs of the host that listen on a port that a zone publishes.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ const TCP_LISTEN: u8 = 0x0a;
 /// State of a UDP socket that is not connected, in `/proc/net/udp`.
 const UDP_UNCONNECTED: u8 = 0x07;
 
-/// A socket that takes packets for a port from anybody.
+/// A socket that receives packets for a port from any sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Listener {
     address: IpAddr,
@@ -22,7 +22,7 @@ struct Listener {
 }
 
 /// Returns the program of the host that listens on one of these ports, as `sshd (process 812)`,
-/// with the port; `None` if there is none. To be called in the host's network namespace.
+/// with the port; `None` if no program listens. The caller must be in the host's network namespace.
 ///
 /// # Errors
 /// Fails with the error of reading `/proc/thread-self/net`.
@@ -34,7 +34,7 @@ pub fn on(published: &Published) -> io::Result<Option<(u16, String)>> {
     for name in names {
         let text = match fs::read_to_string(format!("/proc/thread-self/net/{name}")) {
             Ok(text) => text,
-            // A kernel without IPv6.
+            // The file does not exist in a kernel without IPv6.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
@@ -56,7 +56,7 @@ fn is_in_the_way(listener: &Listener, published: &Published) -> bool {
     is_same_address && (published.first..=published.last).contains(&listener.port)
 }
 
-/// Returns the listeners of a file such as `/proc/net/tcp`. Lines of another form are left out.
+/// Returns the listeners in a file such as `/proc/net/tcp`. Lines of another form are skipped.
 fn listeners(text: &str, protocol: Transport) -> impl Iterator<Item = Listener> {
     let wanted = match protocol {
         Transport::Tcp => TCP_LISTEN,
@@ -80,7 +80,7 @@ fn listeners(text: &str, protocol: Transport) -> impl Iterator<Item = Listener> 
     text.lines().skip(1).filter_map(of_line)
 }
 
-/// Reads an address: words of 32 bits in hexadecimal, each in the byte order of the host.
+/// Reads an address: 32-bit words in hexadecimal, each in the byte order of the host.
 fn address_of(text: &str) -> Option<IpAddr> {
     let word = |at: usize| {
         let digits = text.get(at..at + 8)?;

@@ -1,4 +1,4 @@
-//! Making the links of a zone.
+//! Makes the links of a zone.
 
 use std::cell::RefCell;
 use std::io;
@@ -20,25 +20,25 @@ use crate::publish;
 use crate::record::{Held, Record};
 use crate::request::{self, Pair, Ready, Route};
 
-/// The router of every routed link. Nothing has these addresses, and nobody asks for
-/// them: such a link has only one other end.
+/// The address of the router on every routed link. No host has this address, and no neighbour is
+/// asked for it, because such a link has only one peer.
 const ROUTER4: Ipv4Addr = Ipv4Addr::new(169, 254, 0, 1);
 const ROUTER6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 
-/// Name of the links of the host that belong to zones begin with this.
+/// The prefix of the names that zones' links have on the host.
 pub const PREFIX: &str = "zone";
 
 /// The number of names that are tried for a link of the host.
 const MAX_NAMES: u32 = 1_000;
 
-/// First number of the routing tables of links with a router of their own: "zo".
+/// Number of the first routing table for links with their own router; its bytes spell "zo".
 pub const FIRST_TABLE: u32 = 0x7a6f_0000;
 
-/// The number of times that a link is asked for its state, and the time between.
+/// The number of times that the state of a link is read, and the pause between two reads.
 const READY_TRIES: u32 = 100;
 const READY_PAUSE: Duration = Duration::from_millis(1);
 
-/// Why the links could not be made.
+/// The reason why the links could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel refused a change.
@@ -46,20 +46,20 @@ pub enum Error {
     Refused {
         /// The link in the zone.
         link: String,
-        /// The change.
+        /// The change that the kernel refused.
         source: Refused,
     },
-    /// Another zone, or the host itself, has an address.
+    /// Another zone, or the host itself, already has the address.
     #[error("link {link}: the address {address} is in use by {owner}")]
     InUse {
         /// The link in the zone.
         link: String,
         /// The address.
         address: IpAddr,
-        /// Whose it is.
+        /// The owner of the address.
         owner: String,
     },
-    /// Something about a link's neighbourhood.
+    /// A problem with the network around a link.
     #[error("link {link}: {why}")]
     Link {
         /// The link in the zone.
@@ -67,30 +67,30 @@ pub enum Error {
         /// The description of the problem.
         why: String,
     },
-    /// The kernel does not tell, or does not let.
+    /// The kernel's state could not be read, or an operation failed.
     #[error("link {link}: could not {what}")]
     Io {
         /// The link in the zone.
         link: String,
         /// The action that failed.
         what: &'static str,
-        /// Why it failed.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// For whom links are made.
+/// The zone for which links are made.
 #[derive(Clone, Copy, Debug)]
 pub struct Zone<'a> {
-    /// Its name.
+    /// The name of the zone.
     pub name: &'a ZoneName,
-    /// Its numeric id.
+    /// The numeric id of the zone.
     pub id: u32,
 }
 
-/// Returns the record of the objects that will be on the host, before any of them is made. The
-/// caller puts in the names of the host's links and the tables of routes that are free: see
-/// [`names`]. `first` is the number of the first link: 0 when the zone boots.
+/// Returns the record of the objects that will exist on the host, before any of them is made. The
+/// caller replaces the names of links and the numbers of routing tables by free ones: see
+/// [`names`]. `first` is the number of the first link, which is 0 when the zone boots.
 #[must_use]
 pub fn intent(zone: Zone<'_>, links: &[Link], first: usize) -> Record {
     let held = |(number, link): (usize, &Link)| {
@@ -129,13 +129,13 @@ pub fn intent(zone: Zone<'_>, links: &[Link], first: usize) -> Record {
     }
 }
 
-/// Names for a link of the host, of 15 bytes at most: the second is taken where zones of
-/// another root, or a link that has not quite ended yet, have the first, and so on.
+/// Returns possible names for a link of the host, of 15 bytes at most. A later name is used if the
+/// earlier names are in use, by zones of another root or by a link that is still being removed.
 pub fn names(id: u32, number: usize, outer: bool) -> impl Iterator<Item = String> {
     let mark = if outer { "m" } else { "" };
     (0..MAX_NAMES).map(move |attempt| match attempt {
         0 => host_name(id, number, mark),
-        // Numbers that no zone has: ids are given out from 1 on.
+        // Number 0 is not the id of any zone, because ids begin at 1.
         other => format!("{PREFIX}0{:03}-{number}{mark}", other % 1_000),
     })
 }
@@ -152,8 +152,8 @@ fn host_name(id: u32, number: usize, mark: &str) -> String {
 /// wait for.
 ///
 /// # Errors
-/// The first failure. [`crate::release`] removes the objects that were made until then, by the
-/// record.
+/// Fails with the first error. [`crate::release`] then removes the objects in the record that were
+/// already made.
 pub fn make(
     zone: Zone<'_>,
     links: &[Link],
@@ -217,7 +217,7 @@ impl Maker<'_> {
         self.link.mac.unwrap_or(Mac([2, 0, 0, 0, 0, 1]))
     }
 
-    /// Makes the pair of links, and returns the zone's number and the host's end.
+    /// Makes a pair of links. Returns the number of the link in the zone, and the link on the host.
     fn pair(&self, peer_mac: Mac, held: &Held) -> Result<(u32, HostLink), Error> {
         let mtu = self.link.mtu.unwrap_or(1500);
         let alias = self.alias();
@@ -247,14 +247,14 @@ impl Maker<'_> {
                     };
                     return Ok((zone.index, host));
                 }
-                // A kernel without packets of that size.
+                // The kernel does not support packets of that size.
                 Err(error) if big && error.errno() == Some(Errno::INVAL) => big = false,
                 Err(error) => return Err(self.refused()(error)),
             }
         }
     }
 
-    /// Attaches the program that checks the zone's frames to the host's end.
+    /// Attaches the program that checks the zone's frames to the link on the host.
     fn guard(
         &self,
         host: &HostLink,
@@ -283,14 +283,14 @@ impl Maker<'_> {
             routed,
             vlan,
             priority: self.link.priority.map(|priority| match priority {
-                // TC_PRIO_BULK, TC_PRIO_BESTEFFORT and TC_PRIO_INTERACTIVE of
+                // The values are TC_PRIO_BULK, TC_PRIO_BESTEFFORT and TC_PRIO_INTERACTIVE of
                 // linux/pkt_sched.h.
                 Priority::Low => 2,
                 Priority::Medium => 0,
                 Priority::High => 6,
             }),
-            // The zone's end keeps to the rate. If root of the zone removes that limit, packets at
-            // more than nine eighths of the rate are dropped.
+            // The link in the zone limits the rate. If root of the zone removes that limit, the
+            // guard drops packets at more than nine eighths of the rate.
             rate: self.link.rate.map(|rate| rate + rate / 8),
             to,
         };
@@ -303,8 +303,8 @@ impl Maker<'_> {
         Ok(loaded.map_id)
     }
 
-    /// Limits the traffic to the zone. The traffic from the zone is limited at its own end and,
-    /// because root of the zone may remove that limit, also where it leaves the host.
+    /// Limits the traffic to the zone at the link on the host. The traffic from the zone is limited
+    /// at the link in the zone or, for a separate link on an uplink, at that link.
     fn limit(&self, zone: u32, host: u32, outer: Option<u32>) -> Result<(), Error> {
         let Some(rate) = self.link.rate else {
             return Ok(());
@@ -320,8 +320,8 @@ impl Maker<'_> {
     }
 
     fn routed(&self, uplink: Option<&str>, held: &mut Held) -> Result<(), Error> {
-        // Both ends have one Ethernet address and ask for no others: whatever is sent
-        // is for the other end.
+        // Both links of the pair have the same Ethernet address and never ask for others, because
+        // each packet is for the peer.
         let (zone, host) = self.pair(self.mac(), held)?;
         held.counters = Some(self.guard(&host, true, None, Verdict::Host)?);
         self.limit(zone, host.index, None)?;
@@ -354,8 +354,8 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Tells the neighbours on a link that the zone's addresses are there. Nothing depends
-    /// on it: neighbours that do not hear it find out later.
+    /// Announces the zone's addresses to the neighbours on a link. Errors are ignored, because
+    /// neighbours also find the addresses without an announcement, but later.
     fn announce(&self, namespace: BorrowedFd<'_>, link: u32, mac: Option<Mac>) {
         let Some(mac) = mac else {
             return;
@@ -364,8 +364,8 @@ impl Maker<'_> {
         self.announced.borrow_mut().extend(sent.ok().flatten());
     }
 
-    /// Announces the addresses of a link with neighbours as soon as the kernel has told
-    /// the host's end of it, which a bridge waits for, that its other end is up.
+    /// Announces the addresses of a link with neighbours as soon as the link on the host is ready
+    /// to send. A bridge forwards frames only after that.
     fn announce_ethernet(&self, zone: u32, host: Option<&str>) {
         if self.link.addresses.is_empty() {
             return;
@@ -399,7 +399,8 @@ impl Maker<'_> {
                 networks.push(network);
             }
         }
-        // Long packets to the neighbours, which may be zones; the outside has others.
+        // Large packets are used to neighbours, which may be zones; the route to the outside may
+        // need a smaller maximum.
         let v6 = self.link.addresses.iter().any(|one| one.ip.is_ipv6());
         let v4 = self.link.addresses.iter().any(|one| one.ip.is_ipv4());
         let route = |to: Subnet, mtu| Route {
@@ -439,7 +440,7 @@ impl Maker<'_> {
         })
     }
 
-    /// Leads packets for one of the zone's addresses to it.
+    /// Routes packets for one of the zone's addresses to the zone.
     fn lead(
         &self,
         ip: IpAddr,
@@ -484,8 +485,8 @@ impl Maker<'_> {
         }
     }
 
-    /// Returns the owner of the route to an address; nothing when the route is left over from a
-    /// zone that ended a moment ago.
+    /// Returns the owner of the route to an address; `None` if the route is left over from a zone
+    /// that has just ended.
     fn owner_of(&self, ip: IpAddr) -> Result<Option<String>, Error> {
         let kernel = &self.ends.host;
         let way = kernel.way_to(ip).map_err(self.io("look for its address"))?;
@@ -561,8 +562,9 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// An Ethernet address of its own on a link of the host: frames for it go to the zone, and
-    /// frames of the zone leave there, after its guard.
+    /// Makes a device with its own Ethernet address on a link of the host. Frames for this address
+    /// go to the zone, and frames of the zone leave from the device after the guard has checked
+    /// them.
     fn wire(&self, lower: &str, vlan: Option<u16>, held: &mut Held) -> Result<(), Error> {
         let lower = self.present(lower)?;
         let (zone, host) = self.pair(other_end(self.mac()), held)?;
@@ -620,7 +622,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Addresses and routes of a link with neighbours.
+    /// Sets the addresses and routes of a link with neighbours.
     fn configure_ethernet(&self, zone: u32) -> Result<(), Error> {
         let ready = Ready {
             own_addresses: true,
@@ -652,9 +654,10 @@ impl Maker<'_> {
     }
 }
 
-/// The host's address towards an address of a zone; none where the kernel chooses. The host
-/// has an address of the pool only where zones have links of the pool: an address that
-/// somebody gave a zone lies there by chance.
+/// Returns the host's source address for packets to an address of a zone; `None` lets the kernel
+/// choose. The host has its own address in the pool only if zones have links with addresses of the
+/// pool. If an administrator configured an address that is in the pool by chance, the kernel
+/// chooses.
 fn source_of(
     kernel: &Netlink,
     ip: IpAddr,
@@ -676,7 +679,7 @@ fn source_of(
     })
 }
 
-/// The route to an address of a zone, which nobody else must have.
+/// Returns the route to an address of a zone; adding it fails if such a route already exists.
 const fn way_to_zone(ip: IpAddr, link: u32, source: Option<IpAddr>) -> Route {
     Route {
         to: Subnet {
@@ -692,14 +695,15 @@ const fn way_to_zone(ip: IpAddr, link: u32, source: Option<IpAddr>) -> Route {
     }
 }
 
-/// Leads packets for the addresses of a zone that is up to it again, where the host lost
-/// the routes: they go with the host's own address that they name.
+/// Restores the routes to the addresses of a running zone after the host has lost them. Routes that
+/// name a source address disappear when the host loses this address.
 ///
 /// # Errors
-/// Fails with the kernel's error.
+/// Fails with the error of the kernel.
 pub fn lead_again(kernel: &Netlink, record: &Record) -> io::Result<()> {
     for held in record.links.iter().filter(|held| held.routed) {
-        // A link of ours: names that begin so are nobody else's.
+        // Only links with the prefix of zones' links are used, because no other program uses this
+        // prefix.
         let host = held.host.as_deref().filter(|name| name.starts_with(PREFIX));
         let Some(host) = host.map(|name| kernel.link(name)).transpose()?.flatten() else {
             continue;
@@ -731,12 +735,12 @@ fn announce_at(link: u32, mac: Mac, addresses: &[Subnet]) -> Option<OwnedFd> {
     Some(socket)
 }
 
-/// Tells the neighbours on the uplinks of a zone's routed links once more that the zone's
-/// addresses are there: a machine that came while it ran runs here only now, and its addresses
-/// may have been announced by the other host since its links were made.
+/// Announces the zone's addresses again to the neighbours on the uplinks of its routed links. This
+/// is for a guest that migrated to this host: the other host may have announced the addresses after
+/// the zone's links were made here.
 ///
 /// # Errors
-/// When the kernel does not tell of its links.
+/// Fails if the kernel's list of links cannot be read.
 pub fn announce_again(kernel: &Netlink, record: &Record) -> io::Result<()> {
     for held in &record.links {
         let uplink = held.uplink.as_deref().map(|name| kernel.link(name));
@@ -768,18 +772,18 @@ const fn is_link_local(ip: IpAddr) -> bool {
     }
 }
 
-/// An Ethernet address for the host's end of a link with neighbours.
+/// Returns an Ethernet address for the host's side of a link with neighbours.
 const fn other_end(mac: Mac) -> Mac {
     let mut bytes = mac.0;
-    // High: a bridge takes the lowest address of its ports for its own. And never the zone's
-    // address, which may begin with the same bytes: a bridge keeps frames for the addresses of its
-    // ports.
+    // The first byte is high, because a bridge takes the lowest address of its ports as its own.
+    // The last byte differs from the zone's address, because a bridge does not forward frames for
+    // the addresses of its ports.
     bytes[0] = 0xfe;
     bytes[5] = !bytes[5];
     Mac(bytes)
 }
 
-/// Asks for the requests one by one and goes on past those that find nothing.
+/// Sends the requests one by one and ignores errors about objects that do not exist.
 pub(crate) fn all_gone(kernel: &crate::netlink::Netlink, requests: Vec<Request>) -> Vec<String> {
     let mut failed = Vec::new();
     for request in requests {

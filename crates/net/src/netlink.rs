@@ -12,26 +12,26 @@ use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-/// Size of the buffer for a reply of the kernel, in bytes: a reply fills a page or, where asked
-/// with a larger buffer, up to 32 KiB.
+/// Size of the buffer for a reply of the kernel, in bytes: a reply fills one page, or up to 32 KiB
+/// if the buffer of the request is larger.
 const REPLY_BUFFER_BYTES: usize = 32 * 1024;
 
-/// A socket to the links, addresses and routes of one network namespace: the one its
-/// maker was in, wherever it is used.
+/// A socket for the links, addresses and routes of one network namespace: the namespace of the
+/// thread that opened the socket, even if another thread uses it.
 #[derive(Debug)]
 pub struct Netlink {
     socket: OwnedFd,
     sequence: Cell<u32>,
 }
 
-/// A change to ask for.
+/// A change that the kernel is asked to make.
 #[derive(Debug)]
 pub struct Request {
     /// The action, for the error message: "set the address 10.0.0.2/24".
     pub what: String,
-    /// The message.
+    /// The netlink message.
     pub message: Message,
-    /// Flags besides NLM_F_REQUEST and NLM_F_ACK.
+    /// Message flags besides NLM_F_REQUEST and NLM_F_ACK.
     pub flags: u16,
 }
 
@@ -43,12 +43,12 @@ pub struct Refused {
     pub what: String,
     /// Number of the request in its batch.
     pub number: usize,
-    /// Why it was refused.
+    /// The error of the kernel.
     pub source: io::Error,
 }
 
 impl Refused {
-    /// The error number of the kernel.
+    /// Returns the error number of the kernel.
     #[must_use]
     pub fn errno(&self) -> Option<Errno> {
         Errno::from_io_error(&self.source)
@@ -93,11 +93,11 @@ impl Netlink {
         number
     }
 
-    /// Asks for changes, in this order, in one system call. The kernel goes on past one
+    /// Sends the requests in this order, in one system call. The kernel continues after a request
     /// that it refuses.
     ///
     /// # Errors
-    /// The first that was refused.
+    /// Fails with the first request that the kernel refused.
     pub fn change(&self, requests: Vec<Request>) -> Result<(), Refused> {
         if requests.is_empty() {
             return Ok(());
@@ -138,10 +138,10 @@ impl Netlink {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Asks a question that has one answer.
+    /// Sends a request that has one answer, and returns the answer.
     ///
     /// # Errors
-    /// Fails with the error of the kernel, `ENODEV` for a link that is not there.
+    /// Fails with the error of the kernel: `ENODEV` if the link does not exist.
     pub fn ask(&self, message: Message) -> io::Result<Message> {
         let mut answers = self.exchange(message, 0)?;
         match answers.len() {
@@ -150,7 +150,7 @@ impl Netlink {
         }
     }
 
-    /// Asks for everything of a kind.
+    /// Returns all objects of a kind, such as all links.
     ///
     /// # Errors
     /// Fails with the error of the kernel.
@@ -183,7 +183,7 @@ impl Netlink {
         }
     }
 
-    /// The messages of one datagram.
+    /// Returns the messages of one datagram.
     fn receive(&self) -> io::Result<Vec<(u32, NetlinkPayload<Message>)>> {
         // Not filled with zeros: only the pages that the kernel fills take memory.
         let mut buffer = Vec::with_capacity(REPLY_BUFFER_BYTES);

@@ -1,4 +1,4 @@
-//! From a configuration and the host's links to the links of a zone.
+//! Determines the links of a zone from the zone's configuration and the host's links.
 
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -14,30 +14,31 @@ use crate::host::{HostLink, Way};
 use crate::netlink::Netlink;
 use crate::pool;
 
-/// Maximum MTU of a link between the host and a zone, in bytes: that of the longest IP packet.
+/// Maximum MTU of a link between the host and a zone, in bytes, which is the length of the longest
+/// IP packet.
 pub const MAX_MTU: u32 = 65_535;
 
 /// Maximum number of links of a zone.
 const MAX_LINKS: usize = 128;
 
-/// The questions about the host.
+/// The facts about the host's network that a plan needs.
 pub trait Facts {
-    /// A link by its name.
+    /// Returns a link by its name.
     ///
     /// # Errors
     /// Fails with the error of the kernel.
     fn link(&self, name: &str) -> io::Result<Option<HostLink>>;
-    /// A link by its number.
+    /// Returns a link by its number.
     ///
     /// # Errors
     /// Fails with the error of the kernel.
     fn link_at(&self, index: u32) -> io::Result<Option<HostLink>>;
-    /// The way to the outside.
+    /// Returns the route to the internet.
     ///
     /// # Errors
     /// Fails with the error of the kernel.
     fn way_out(&self) -> io::Result<Option<Way>>;
-    /// The addresses of a link.
+    /// Returns the addresses of a link.
     ///
     /// # Errors
     /// Fails with the error of the kernel.
@@ -62,36 +63,37 @@ impl Facts for Netlink {
     }
 }
 
-/// Why a zone cannot have the links of its configuration.
+/// The reason why a zone cannot have the links of its configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Something about one resource.
+    /// A resource of the configuration has a problem.
     #[error("{resource} {name}: {why}")]
     Resource {
-        /// net or anet.
+        /// The type of the resource: net or anet.
         resource: &'static str,
-        /// The link that it names.
+        /// The link that the resource names.
         name: String,
-        /// The problem and its remedy.
+        /// The description of the problem and its remedy.
         why: String,
     },
-    /// The kernel does not tell.
+    /// The host's network could not be read.
     #[error("could not look at the links of the host")]
     Host(#[from] io::Error),
 }
 
-/// Whose links they are.
+/// The zone that gets the links.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner {
-    /// The zone's uuid: generated values of a link are the same at each boot.
+    /// The zone's uuid, from which values of a link are generated, so that they are the same at
+    /// each boot.
     pub uuid: Option<Uuid>,
-    /// The zone's slot; none when only verified.
+    /// The slot of the zone's addresses in the pool; `None` if the configuration is only verified.
     pub slot: Option<u32>,
-    /// True if random Ethernet addresses are really random; false where plans are compared.
+    /// True if random Ethernet addresses are really random; false if plans are compared.
     pub random: bool,
 }
 
-/// Finds out which links a zone has.
+/// Determines the links of a zone.
 ///
 /// # Errors
 /// Fails with the problem of the first resource that is impossible on this host.
@@ -153,7 +155,7 @@ pub fn links(config: &Config, owner: Owner, facts: &dyn Facts) -> Result<Vec<Lin
     }
 }
 
-/// Leads the published ports of a zone to its first link for which the host routes.
+/// Assigns the published ports of a zone to its first link for which the host routes.
 fn lead_published(config: &Config, links: &mut [Link]) -> Result<(), Error> {
     let published = config.published();
     let Some(first) = published.first() else {
@@ -232,15 +234,15 @@ impl Planner<'_> {
 
     fn present(&self, name: &str) -> Result<HostLink, Problem> {
         let mut link = self.facts.link(name)?;
-        // As Solaris calls the loopback.
+        // Solaris calls the loopback lo0.
         if link.is_none() && name == "lo0" {
             link = self.facts.link("lo")?;
         }
         Ok(link.ok_or_else(|| "the host has no such link".to_owned())?)
     }
 
-    /// An address of a shared-IP zone: one link for each of the host's, with all its
-    /// addresses.
+    /// Adds an address of a shared-IP zone. The zone gets one link for each link of the host, and
+    /// this link has all addresses of that host link.
     fn shared(&self, net: &Resource, name: &str, links: &mut Vec<Link>) -> Result<(), Problem> {
         let physical = self.present(name)?;
         let loopback = physical.name == "lo";
@@ -261,7 +263,7 @@ impl Planner<'_> {
             prefix,
         };
         let router = router(net)?;
-        // The link lo in the zone is its own.
+        // The name lo is in use in the zone by the zone's own loopback.
         let inside = if loopback { "net0" } else { name };
         let index = links.iter().position(|link| link.name == inside);
         let link = match index {
@@ -304,7 +306,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// A link of the host that moves into the zone.
+    /// Adds a link of the host that moves into the zone.
     fn moved(&self, net: &Resource, name: &str, links: &mut Vec<Link>) -> Result<(), Problem> {
         let addresses = self.configured(net)?;
         let router = router(net)?;
@@ -345,8 +347,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// The addresses that a link is given: those that it may have, unless the zone
-    /// configures them itself.
+    /// Returns the addresses that a link gets: its allowed addresses, unless the zone configures
+    /// them itself.
     fn configured(&self, resource: &Resource) -> Result<Vec<Subnet>, Problem> {
         if resource.get("configure-allowed-address") == "false" {
             return Ok(Vec::new());
@@ -355,7 +357,7 @@ impl Planner<'_> {
         Ok(list.into_iter().map(subnet).collect())
     }
 
-    /// A link that is made for the zone.
+    /// Adds a link that is made for the zone.
     fn made(&self, anet: &Resource, name: &str, automatic: &mut u32) -> Result<Link, Problem> {
         let lower = anet.get("lower-link");
         let vlan = match anet.get("vlan-id") {
@@ -419,7 +421,7 @@ impl Planner<'_> {
         Ok(link)
     }
 
-    /// On nothing in particular: the host routes, with addresses of the pool.
+    /// Completes a link without a lower link: the host routes for it, with addresses of the pool.
     fn automatic(&self, link: &mut Link, number: u32) -> Result<(), Problem> {
         let out = self.facts.way_out()?;
         if let Some(out) = out {
@@ -427,7 +429,7 @@ impl Planner<'_> {
         }
         let of_pool = pool::of_link(self.owner.slot.unwrap_or(0), number)
             .ok_or_else(|| format!("only {} links can be on lower-link=auto", pool::LINKS))?;
-        // Further addresses are routed as well.
+        // Further allowed addresses are routed as well.
         let further = link.protection.sources.take().unwrap_or_default();
         let own = of_pool.iter().map(|one| host_only(one.ip));
         link.protection = Protection {
@@ -445,7 +447,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// On a link of the host.
+    /// Completes a link on a link of the host.
     fn on(&self, link: &mut Link, lower: &str, vlan: Option<u16>) -> Result<(), Problem> {
         let named = |why: String| format!("lower-link {lower}: {why}");
         let found = self.facts.link(lower)?;
@@ -495,13 +497,15 @@ impl Planner<'_> {
         }
     }
 
-    /// The same at each boot, another one for each zone and link.
+    /// Returns an Ethernet address that is the same at each boot, and different for each zone and
+    /// link.
     fn stable_mac(&self, name: &str) -> Mac {
         let zone = match self.owner.uuid {
             Some(uuid) => uuid.to_string(),
             None => self.config.name().to_string(),
         };
-        // FNV-1a, 64 bits: nothing depends on its being hard to guess.
+        // The hash is FNV-1a with 64 bits, which is enough because the address need not be hard to
+        // guess.
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
         for byte in zone.bytes().chain([0]).chain(name.bytes()) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -511,7 +515,7 @@ impl Planner<'_> {
     }
 }
 
-/// Of one host, and given out by no maker.
+/// Returns the bytes as a locally administered unicast address, which no manufacturer assigns.
 const fn local(mut bytes: [u8; 6]) -> Mac {
     bytes[0] = bytes[0] & 0xfc | 0x02;
     Mac(bytes)
@@ -557,7 +561,7 @@ const fn host_only(ip: IpAddr) -> Subnet {
     }
 }
 
-/// Returns whether an address lies in a network.
+/// Returns true if an address is in a network.
 #[must_use]
 pub fn contains(network: &Subnet, ip: IpAddr) -> bool {
     let bits = |ip: IpAddr| match ip {
@@ -590,14 +594,15 @@ fn protection(anet: &Resource) -> Result<Protection, Problem> {
         mac: has("mac-nospoof"),
         // Without a list of addresses only the addresses of the link itself are allowed.
         sources: has("ip-nospoof").then(Vec::new),
-        // A zone that could answer as a DHCP server would give itself any lease.
+        // DHCP protection is on, because a zone that could answer as a DHCP server could give
+        // itself any lease.
         dhcp: has("dhcp-nospoof") || !clients.is_empty(),
         clients,
         restricted: has("restricted"),
     })
 }
 
-/// Bytes a second of a maxbw.
+/// Returns the value of maxbw in bytes per second.
 fn rate(text: &str) -> Result<Option<u64>, Problem> {
     if text.is_empty() {
         return Ok(None);

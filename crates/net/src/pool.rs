@@ -1,18 +1,18 @@
-//! The addresses of zones whose link is made on nothing in particular (lower-link=auto).
+//! The addresses of zones whose link has no lower link (lower-link=auto).
 //!
-//! Every zone has a slot of its own from install to uninstall, and each slot sixteen
-//! addresses: a zone keeps its addresses over boots, no two zones can have the same
-//! one, and nothing has to be remembered.
+//! Every zone has its own slot from install to uninstall, and each slot has sixteen addresses. So a
+//! zone keeps its addresses over boots, no two zones get the same address, and no list of used
+//! addresses is needed.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::plan::network::Subnet;
 
-/// First address and prefix length of the IPv4 pool: 10.208.0.0/13, a block of the
-/// private addresses that household routers and container tools do not begin with.
+/// First address and prefix length of the IPv4 pool: 10.208.0.0/13, a block of private addresses
+/// that home routers and container tools do not use by default.
 pub const POOL4: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 208, 0, 0), 13);
 
-/// First address and prefix length of the IPv6 pool, of the unique local addresses.
+/// First address and prefix length of the IPv6 pool, a block of unique local addresses.
 pub const POOL6: (Ipv6Addr, u8) = (Ipv6Addr::new(0xfd7a, 0x6f6e, 0x6573, 0, 0, 0, 0, 0), 64);
 
 /// Maximum number of links of one zone with addresses of the pool.
@@ -24,22 +24,22 @@ pub fn of_host() -> [Subnet; 2] {
     at(1)
 }
 
-/// The addresses of a zone's link; `None` for one link too many.
+/// Returns the pool addresses of a zone's link; `None` if the zone has more links than the maximum.
 #[must_use]
 pub fn of_link(slot: u32, number: u32) -> Option<[Subnet; 2]> {
-    // The first sixteen are the host's.
+    // The first sixteen addresses of the pool are the host's.
     (number < LINKS).then(|| at((slot + 1) * LINKS + number))
 }
 
-/// The number of slots that the index gives zones: one for each range of user ids.
+/// The number of slots that the index assigns to zones: one for each range of user ids.
 const SLOTS: u32 = 20_480;
 
-/// The number of slots that the pool has addresses for, but for those of the host.
+/// The number of slots for which the pool has addresses, without the host's slot.
 const ALL_SLOTS: u32 = (1 << (32 - POOL4.1)) / LINKS - 1;
 
-/// Returns the slots whose addresses a zone may have, in the order in which they are tried:
-/// its own, then those that no index gives out, begun at one that depends on `zone`. Two
-/// zones have one slot where they are of different ZONES_ROOTs.
+/// Returns the slots whose addresses a zone may use, in the order in which they are tried: first
+/// the zone's own slot, then the slots that no index assigns, beginning at one that depends on
+/// `zone`. Two zones can have the same own slot if they belong to different ZONES_ROOTs.
 pub fn slots(own: u32, zone: &str) -> impl Iterator<Item = u32> {
     const SPARE: u32 = ALL_SLOTS - SLOTS;
     let first = zone.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
@@ -49,7 +49,8 @@ pub fn slots(own: u32, zone: &str) -> impl Iterator<Item = u32> {
     std::iter::once(own).chain(spare)
 }
 
-/// Returns the slot that an address is of; `None` for those of the host and of others.
+/// Returns the slot of an address; `None` for the host's addresses and for addresses outside the
+/// pool.
 #[must_use]
 pub fn slot_of(ip: IpAddr) -> Option<u32> {
     let number = match ip {
@@ -60,7 +61,7 @@ pub fn slot_of(ip: IpAddr) -> Option<u32> {
     holds(ip).then_some(slot)
 }
 
-/// Returns whether an address is of one of the pools.
+/// Returns true if an address is in one of the pools.
 #[must_use]
 pub fn holds(ip: IpAddr) -> bool {
     match ip {
@@ -109,7 +110,7 @@ mod tests {
         }
         assert!(of_host().iter().all(|one| slot_of(one.ip).is_none()));
         assert_eq!(last, SLOTS - 1);
-        // No other slot of an index, and none twice.
+        // The further slots are assigned by no index, and each of them appears once.
         let tried: Vec<u32> = slots(7, "/run/zones/network/web.json").collect();
         let all: std::collections::HashSet<&u32> = tried.iter().collect();
         assert_eq!((tried[0], tried.len()), (7, all.len()));

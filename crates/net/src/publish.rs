@@ -1,10 +1,12 @@
-//! Published ports: packets for a port of the host go to a port of a zone (port forwarding).
+//! Publishes ports: the host forwards packets for one of its ports to a port of a zone (port
+//! forwarding).
 //!
-//! The rules are part of our table `inet zones`. Maps lead from protocol and port, or from
-//! address, protocol and port, to address and port of a zone. They hold for packets from
-//! outside and from zones (prerouting), and for those of the host's own programs (output).
-//! Clients keep their source address but for two cases, which the zone could not answer:
-//! programs of the host that connect to 127.0.0.1 or ::1, and the zone itself.
+//! The rules are part of the nftables table `inet zones`. Maps lead from a protocol and port of the
+//! host, or from an address, protocol and port, to an address and port of a zone. They apply to
+//! packets from outside and from zones (prerouting), and to packets of the host's own programs
+//! (output). Clients keep their source address, except in two cases in which the zone could not
+//! answer: programs of the host that connect to 127.0.0.1 or ::1, and connections of the zone to
+//! itself.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -23,7 +25,7 @@ use crate::request;
 /// Published ports of a link, and the addresses to which they lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forward {
-    /// The ports.
+    /// The published ports of the link.
     pub ports: Vec<Published>,
     /// The first IPv4 address of the link.
     pub v4: Option<Ipv4Addr>,
@@ -53,16 +55,16 @@ impl Forward {
     }
 }
 
-/// The words of nftables for a family of addresses.
+/// The nftables words for an address family.
 #[derive(Debug)]
 struct Family {
-    /// The family in an expression.
+    /// The name of the family in an expression.
     word: &'static str,
-    /// The type of its addresses.
+    /// The type of the family's addresses.
     address: &'static str,
-    /// The addresses of the loopback.
+    /// The loopback addresses of the family.
     loopback: &'static str,
-    /// The maps for all addresses of the host, and for one.
+    /// The names of the maps for all addresses of the host, and for one address.
     maps: [&'static str; 2],
 }
 
@@ -79,20 +81,20 @@ const V6: Family = Family {
     maps: ["any6", "one6"],
 };
 
-/// The elements of the maps and of the set of one family, in order, so that equal ports give
-/// equal text.
+/// The elements of the maps and of the set of one address family. They are sorted, so that equal
+/// ports give equal text.
 #[derive(Debug, Default)]
 struct Elements {
-    /// For all addresses of the host.
+    /// Elements of the map for all addresses of the host.
     any: BTreeSet<String>,
-    /// For one address of the host.
+    /// Elements of the map for single addresses of the host.
     one: BTreeSet<String>,
-    /// Zones that connect to themselves.
+    /// Elements of the set for zones that connect to themselves.
     own: BTreeSet<String>,
 }
 
 impl Elements {
-    /// Returns the elements that lead to addresses of IPv6, or else of IPv4.
+    /// Returns the elements that lead to addresses of IPv6 if `v6` is true, otherwise of IPv4.
     fn of(forwards: &[Forward], v6: bool) -> Self {
         let mut all = Self::default();
         for forward in forwards {
@@ -129,9 +131,9 @@ impl Elements {
 /// The parts of the nftables table that publish ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rules {
-    /// Maps, sets and chains of their own.
+    /// The maps, sets and chains for published ports.
     pub chains: String,
-    /// Rules for the chain of source NAT.
+    /// Rules that are added to the chain of source NAT.
     pub postrouting: String,
 }
 
@@ -182,7 +184,8 @@ pub(crate) fn rules(forwards: &[Forward]) -> Rules {
     if lookups.is_empty() {
         return Rules::default();
     }
-    // The word dstnat is not for the hook output in every release of nft.
+    // The priority for the hook output is a number, because some releases of nft do not accept the
+    // word dstnat for this hook.
     let chains = [("prerouting", "dstnat"), ("output", "-100")].map(|(hook, priority)| {
         format!(
             "  chain {hook} {{
@@ -202,27 +205,27 @@ fn joined(list: &BTreeSet<String>) -> String {
     list.join(", ")
 }
 
-/// Lets programs of the host reach the zone over a link through its own 127.0.0.1 and ::1.
+/// Lets programs of the host reach the zone over a link through the host's 127.0.0.1 and ::1.
 pub(crate) fn open_loopback(kernel: &Netlink, link: &HostLink) -> Result<(), Refused> {
     change_loopback(kernel, link, true)
 }
 
-/// Opens or closes the host's loopback addresses for a link whose published ports have changed.
-/// To be called in the host's network namespace.
+/// Allows or forbids the host's loopback addresses on a link whose published ports have changed.
+/// The caller must be in the host's network namespace.
 ///
 /// # Errors
 /// Fails with the change that the kernel refused.
 pub fn adapt_loopback(kernel: &Netlink, held: &Held) -> Result<(), Refused> {
     match kernel.link(held.host.as_deref().unwrap_or_default()) {
         Ok(Some(link)) => change_loopback(kernel, &link, !held.published.is_empty()),
-        // The link has gone meanwhile, and its settings with it.
+        // The link was removed in the meantime, together with its settings.
         _ => Ok(()),
     }
 }
 
-/// The kernel takes an answer to 127.0.0.1 only on links with the setting `route_localnet`,
-/// and one to ::1 only on links with a local route to ::1. The guard of the link drops packets
-/// that the zone itself sends to 127.0.0.0/8, and the kernel those to ::1.
+/// The kernel accepts an answer to 127.0.0.1 only on links with the setting `route_localnet`, and
+/// an answer to ::1 only on links with a local route to ::1. The guard of the link drops packets
+/// that the zone itself sends to 127.0.0.0/8, and the kernel drops packets of the zone to ::1.
 fn change_loopback(kernel: &Netlink, link: &HostLink, is_open: bool) -> Result<(), Refused> {
     kernel.change(vec![request::route_localnet(&link.name, is_open)])?;
     match kernel.change(vec![request::own_loopback(link.index, is_open)]) {
@@ -231,7 +234,8 @@ fn change_loopback(kernel: &Netlink, link: &HostLink, is_open: bool) -> Result<(
     }
 }
 
-/// Returns whether the kernel refused a route because it has no IPv6, or no such route.
+/// Returns true if the kernel refused a route because it has no IPv6, or because the route does not
+/// exist.
 fn is_without_ipv6(error: &Refused) -> bool {
     matches!(
         error.errno(),

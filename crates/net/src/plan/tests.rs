@@ -2,7 +2,7 @@ use super::*;
 
 use model::table;
 
-/// A host with eth0 to the outside, eth1, and a bridge br0 with the port tap0.
+/// A host whose link eth0 leads to the internet, with eth1, and a bridge br0 with the port tap0.
 #[derive(Default)]
 struct Host {
     out: Option<u32>,
@@ -102,7 +102,7 @@ fn addresses_on_one_physical_are_one_link() {
     .unwrap();
     assert_eq!(links.len(), 2);
     assert_eq!(links[0].name, "eth0");
-    // The network of an address without a prefix length is that of the host's own.
+    // An address without a prefix length gets the prefix length of the host's own address.
     assert_eq!(texts(&links[0].addresses), ["10.0.0.2/24", "fd00::2/64"]);
     assert_eq!(links[0].routers, ["fd00::1".parse::<IpAddr>().unwrap()]);
     assert_eq!(links[0].outside_mtu, Some(1500));
