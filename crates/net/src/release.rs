@@ -1,4 +1,4 @@
-//! Removes the objects of the host for a zone's network.
+//! Removes the objects on the host for a zone's network.
 
 use std::io;
 use std::net::IpAddr;
@@ -11,12 +11,12 @@ use crate::netlink::{Netlink, Request};
 use crate::record::{Held, Record};
 use crate::request;
 
-/// Removes the objects of a record; missing ones are no error. To be called in the host's network
-/// namespace, when no process of the zone is left. `pinned` leads to the zone's network namespace,
-/// when links have to come back from there.
+/// Removes the objects of a record; missing objects are no error. The caller must be in the host's
+/// network namespace, and no process of the zone may be left. `pinned` is a path to the zone's
+/// network namespace, if links must return from this namespace.
 ///
 /// # Errors
-/// All that went wrong.
+/// Fails with a list of all errors.
 pub fn release(record: &Record, pinned: Option<&Path>) -> Result<(), Vec<String>> {
     let kernel =
         Netlink::open().map_err(|error| vec![format!("could not ask for links: {error}")])?;
@@ -41,11 +41,11 @@ pub fn release(record: &Record, pinned: Option<&Path>) -> Result<(), Vec<String>
     }
 }
 
-/// Takes single links back from a zone that goes on. `namespace` leads to the zone's
-/// network namespace.
+/// Takes single links back from a zone that runs on. `namespace` leads to the zone's network
+/// namespace.
 ///
 /// # Errors
-/// All that went wrong.
+/// Fails with a list of all errors.
 pub fn remove(record: &Record, namespace: &Path) -> Result<(), Vec<String>> {
     release(record, Some(namespace))?;
     let kernel =
@@ -59,12 +59,12 @@ pub fn remove(record: &Record, namespace: &Path) -> Result<(), Vec<String>> {
     }
 }
 
-/// Holds the addresses of the links for which the host routes, or lets go of them: while
-/// nobody is there, packets for them go nowhere else. To be called in the host's network
-/// namespace.
+/// Holds or releases the addresses of links for which the host routes. While an address is held,
+/// packets for it are rejected and do not follow the default route. The caller must be in the
+/// host's network namespace.
 ///
 /// # Errors
-/// All that went wrong.
+/// Fails with a list of all errors.
 pub fn hold(addresses: &[IpAddr], held: bool) -> Result<(), Vec<String>> {
     let kernel =
         Netlink::open().map_err(|error| vec![format!("could not ask for routes: {error}")])?;
@@ -101,7 +101,8 @@ fn of_link(kernel: &Netlink, held: &Held) -> Vec<Request> {
     requests
 }
 
-/// Returns whether another zone has an address: it was there first, and this one was refused.
+/// Returns true if another zone has the address: that zone had it first, and the zone of this
+/// record was refused.
 fn is_anothers(kernel: &Netlink, held: &Held, ip: IpAddr) -> bool {
     let way = kernel.way_to(ip).ok().flatten();
     let link = way.and_then(|way| kernel.link_at(way.link).ok().flatten());
@@ -125,12 +126,12 @@ fn bring_back(record: &Record, pinned: &Path) -> io::Result<()> {
 }
 
 fn bring(kernel: &Netlink, nic: &str, index: Option<u32>, host: BorrowedFd<'_>) -> io::Result<()> {
-    // By its number: the zone's root may have given it another name.
+    // The link is found by its number, because the zone's root may have renamed it.
     let found = match index {
         Some(index) => kernel.link_at(index)?,
         None => kernel.link(nic)?,
     };
-    // It never arrived, or has gone by itself.
+    // The link never arrived in the zone, or it was already removed.
     let Some(found) = found else {
         return Ok(());
     };

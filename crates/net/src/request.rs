@@ -1,4 +1,4 @@
-//! The messages that make links, addresses, routes and filters.
+//! Makes the netlink messages for links, addresses, routes and filters.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -20,42 +20,42 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 
 use crate::netlink::Request;
 
-/// Maximum number of bytes in a packet that links of this host hand to each other: the kernel's
+/// Maximum number of bytes in a packet that links of this host pass to each other: the kernel's
 /// GSO_MAX_SIZE.
 const MAX_GSO_BYTES: u32 = 8 * 65_535;
 
-/// The origin of our routes and rules: a number without a name in rt_protos, 'z'.
+/// The protocol number (origin) of zones' routes and rules: 'z', which has no name in rt_protos.
 const PROTOCOL: RouteProtocol = RouteProtocol::Other(122);
 
-/// IFLA_INET_CONF of linux/if_link.h, and the numbers of linux/ip.h in it.
+/// IFLA_INET_CONF of linux/if_link.h, and numbers of its settings in linux/ip.h.
 const INET_CONF: u16 = 1;
 const FORWARDING: u16 = 1;
 const ROUTE_LOCALNET: u16 = 26;
 
-/// The kernel's table of the host's own addresses.
+/// Number of the kernel's routing table for the host's own addresses (local).
 const LOCAL_TABLE: u8 = 255;
 
-/// Metric of our local route to ::1: the kernel's own, over the loopback, goes before it.
+/// Metric of the added local route to ::1: the kernel's own route over the loopback is preferred.
 const OWN_LOOPBACK_METRIC: u32 = 2048;
 
-/// The ends of a pair of virtual Ethernet links.
+/// A pair of virtual Ethernet links (veth).
 #[derive(Clone, Copy, Debug)]
 pub struct Pair<'a> {
-    /// The name in the namespace of the socket that is asked.
+    /// The name of the link in the namespace of the netlink socket.
     pub name: &'a str,
-    /// The name of the other end.
+    /// The name of the peer.
     pub peer: &'a str,
-    /// The namespace of the other end.
+    /// The network namespace of the peer.
     pub peer_namespace: BorrowedFd<'a>,
-    /// The alias of the other end.
+    /// The alias of the peer.
     pub peer_alias: &'a str,
-    /// The Ethernet address of the near end.
+    /// The Ethernet address of the link.
     pub mac: Mac,
-    /// The Ethernet address of the other end.
+    /// The Ethernet address of the peer.
     pub peer_mac: Mac,
-    /// Longest packet in bytes.
+    /// Maximum packet size (MTU) in bytes.
     pub mtu: u32,
-    /// True if packets longer than 64 KiB may be handed over.
+    /// True if the links may pass packets longer than 64 KiB.
     pub big: bool,
 }
 
@@ -66,13 +66,13 @@ fn sizes(big: bool) -> Vec<LinkAttribute> {
     vec![
         LinkAttribute::GsoMaxSize(MAX_GSO_BYTES),
         LinkAttribute::GroMaxSize(MAX_GSO_BYTES),
-        // For IPv4 from kernel 6.3 on; before that nobody looks at it.
+        // The attributes for IPv4 exist from Linux 6.3 on; older kernels ignore them.
         LinkAttribute::GsoIpv4MaxSize(MAX_GSO_BYTES),
         LinkAttribute::GroIpv4MaxSize(MAX_GSO_BYTES),
     ]
 }
 
-/// Makes a pair.
+/// Makes a pair of virtual Ethernet links.
 #[must_use]
 pub fn pair(pair: &Pair<'_>) -> Request {
     let mut peer = LinkMessage::default();
@@ -101,7 +101,7 @@ pub fn pair(pair: &Pair<'_>) -> Request {
     }
 }
 
-/// Makes a link with an Ethernet address of its own on another link.
+/// Makes a link with its own Ethernet address on another link.
 #[must_use]
 pub fn ethernet_on(lower: u32, name: &str, mac: Mac, alias: &str) -> Vec<Request> {
     let mut message = LinkMessage::default();
@@ -123,8 +123,8 @@ pub fn ethernet_on(lower: u32, name: &str, mac: Mac, alias: &str) -> Vec<Request
             without_own_addresses(),
         ],
     );
-    // The zone joins its groups on its own end, of which this one hears nothing; without
-    // them nobody finds its IPv6 addresses.
+    // The link receives all multicast frames, because it does not learn which groups the zone joins
+    // on its own link. Without these groups no neighbour finds the zone's IPv6 addresses.
     prepared.header.flags = LinkFlags::Allmulti;
     prepared.header.change_mask = LinkFlags::Allmulti;
     vec![
@@ -149,7 +149,7 @@ fn named(name: &str, attributes: Vec<LinkAttribute>) -> LinkMessage {
     message
 }
 
-/// The kernel shall not make up IPv6 addresses for a link.
+/// Stops the kernel from generating IPv6 addresses for a link.
 fn without_own_addresses() -> LinkAttribute {
     LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![AfSpecInet6::AddrGenMode(
         In6AddrGenMode::None,
@@ -161,20 +161,20 @@ fn without_own_addresses() -> LinkAttribute {
 pub struct Ready<'a> {
     /// The alias of the link.
     pub alias: Option<&'a str>,
-    /// True if there is no neighbour discovery: all packets are for the other end.
+    /// True if the link has no neighbour discovery, because all packets are for the peer.
     pub direct: bool,
-    /// True if packets that arrive on it are forwarded.
+    /// True if the host forwards packets that arrive on the link.
     pub forwarding: bool,
-    /// The bridge that it is a port of.
+    /// The number of the bridge to which the link belongs as a port.
     pub bridge: Option<u32>,
-    /// True if the kernel makes up an IPv6 address for it.
+    /// True if the kernel generates an IPv6 address for the link.
     pub own_addresses: bool,
 }
 
-/// A setting of `/proc/sys/net/ipv4/conf/LINK`.
+/// Returns an attribute for a setting of `/proc/sys/net/ipv4/conf/LINK`.
 fn ipv4_setting(number: u16, value: u32) -> AfSpecUnspec {
     let mut conf = Vec::new();
-    // A nested attribute: length, number, value.
+    // A nested attribute consists of length, number and value.
     conf.extend(8_u16.to_ne_bytes());
     conf.extend(number.to_ne_bytes());
     conf.extend(value.to_ne_bytes());
@@ -185,7 +185,7 @@ fn ipv4_setting(number: u16, value: u32) -> AfSpecUnspec {
     AfSpecUnspec::Other(DefaultNla::new(2, family))
 }
 
-/// Lets packets for 127.0.0.0/8 pass over a link, or no longer (`route_localnet`).
+/// Allows or forbids packets for 127.0.0.0/8 on a link (`route_localnet`).
 #[must_use]
 pub fn route_localnet(name: &str, passes: bool) -> Request {
     let setting = ipv4_setting(ROUTE_LOCALNET, u32::from(passes));
@@ -199,7 +199,7 @@ pub fn route_localnet(name: &str, passes: bool) -> Request {
     }
 }
 
-/// Lets the host take packets for ::1 from a link, or no longer: a local route.
+/// Adds or removes a local route, with which the host accepts packets for ::1 from a link.
 #[must_use]
 pub fn own_loopback(link: u32, present: bool) -> Request {
     let mut message = RouteMessage::default();
@@ -228,7 +228,7 @@ pub fn own_loopback(link: u32, present: bool) -> Request {
     }
 }
 
-/// Makes a link ready and brings it up.
+/// Configures a link of the host and brings it up.
 #[must_use]
 pub fn ready(name: &str, ready: Ready<'_>) -> Vec<Request> {
     let mut attributes = Vec::new();
@@ -278,7 +278,7 @@ pub fn up(name: &str) -> Request {
     }
 }
 
-/// Moves a link into another network namespace, under a name.
+/// Moves a link into another network namespace, with a new name.
 #[must_use]
 pub fn into_namespace(index: u32, name: &str, namespace: BorrowedFd<'_>) -> Request {
     let mut message = LinkMessage::default();
@@ -335,7 +335,7 @@ pub fn address(index: u32, subnet: &Subnet, own_route: bool) -> Request {
     }
 }
 
-/// Takes an address of a link away.
+/// Removes an address from a link.
 #[must_use]
 pub fn no_address(index: u32, subnet: &Subnet) -> Request {
     let mut request = address(index, subnet, false);
@@ -347,20 +347,20 @@ pub fn no_address(index: u32, subnet: &Subnet) -> Request {
     request
 }
 
-/// A route.
+/// A route to be added.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
-    /// The destination.
+    /// The destination of the route.
     pub to: Subnet,
-    /// Over which link.
+    /// The number of the link that the route uses.
     pub link: u32,
-    /// By which router.
+    /// The router of the route, if any.
     pub router: Option<IpAddr>,
-    /// The longest packet, where it is not that of the link.
+    /// Maximum packet size of the route in bytes, if it differs from that of the link.
     pub mtu: Option<u32>,
-    /// The own address.
+    /// The preferred source address.
     pub source: Option<IpAddr>,
-    /// In which table; the main one by default.
+    /// The number of the routing table; `None` for the main table.
     pub table: Option<u32>,
     /// True if a route that exists already is an error.
     pub new: bool,
@@ -409,8 +409,9 @@ pub fn route(route: &Route) -> Request {
     }
 }
 
-/// Says that nobody is at an address, or no longer says so. Any other route to the address
-/// goes before it: it counts where that is gone, and keeps packets from the default route.
+/// Adds or removes an unreachable route to an address. The route has the lowest priority: any other
+/// route to the address is preferred. Without another route, it prevents that packets for the
+/// address follow the default route.
 #[must_use]
 pub fn nobody_at(ip: IpAddr, present: bool) -> Request {
     let mut message = RouteMessage::default();
@@ -438,7 +439,7 @@ pub fn nobody_at(ip: IpAddr, present: bool) -> Request {
     }
 }
 
-/// Takes the default routes by these routers out of a table.
+/// Removes the default routes through these routers from a routing table.
 #[must_use]
 pub fn no_routes(table: u32, routers: &[IpAddr]) -> Vec<Request> {
     let gone = |router: &IpAddr| {
@@ -458,7 +459,7 @@ pub fn no_routes(table: u32, routers: &[IpAddr]) -> Vec<Request> {
     routers.iter().map(gone).collect()
 }
 
-/// The network that an address is of.
+/// Returns the network of an address.
 #[must_use]
 pub fn network(subnet: &Subnet) -> Subnet {
     let ip = match subnet.ip {
@@ -481,7 +482,7 @@ pub fn network(subnet: &Subnet) -> Subnet {
     }
 }
 
-/// Lets the host answer, or no longer answer, for an address on one of its links.
+/// Makes the host answer, or stop answering, for an address on one of the host's links.
 #[must_use]
 pub fn answer_for(link: u32, ip: IpAddr, answers: bool) -> Request {
     let mut message = NeighbourMessage::default();
@@ -505,8 +506,8 @@ pub fn answer_for(link: u32, ip: IpAddr, answers: bool) -> Request {
     }
 }
 
-/// Adds or removes two rules that route packets from a link by a table of its own, where the host
-/// has no better route than its default route.
+/// Adds or removes two rules: packets from a link use a separate routing table if the host has no
+/// route to their destination except its default route.
 #[must_use]
 pub fn routed_by(link: &str, table: u32, v6: bool, present: bool) -> [Request; 2] {
     let rule = |priority: u32, table: u32, rest: Option<RuleAttribute>| {
@@ -547,15 +548,17 @@ pub fn routed_by(link: &str, table: u32, v6: bool, present: bool) -> [Request; 2
     ]
 }
 
-/// Priority of the first of our rules: before the main table's, which is 32766.
+/// Priority of the first of the two rules. It comes before the rule of the main table, whose
+/// priority is 32766.
 const FIRST_RULE_PRIORITY: u32 = 17_000;
 
-/// Parents of filters: for incoming and for outgoing packets of a link.
+/// Parents of filters: the clsact queueing discipline, and its hook for packets that arrive on a
+/// link.
 const CLSACT: u32 = 0xffff_fff1;
 const ARRIVING: u32 = 0xffff_fff2;
 
-/// Runs a program over every packet that arrives on a link of the host. The link must
-/// not have one yet.
+/// Runs a program on every packet that arrives on a link of the host. The link must not have such a
+/// program yet.
 #[must_use]
 pub fn filter(link: u32, program: BorrowedFd<'_>) -> [Request; 2] {
     #[expect(clippy::cast_possible_wrap, reason = "the kernel counts links as int")]
@@ -568,9 +571,9 @@ pub fn filter(link: u32, program: BorrowedFd<'_>) -> [Request; 2] {
     let mut filter = TcMessage::default();
     filter.header.index = index;
     filter.header.parent = handle(ARRIVING);
-    // Priority 1; ETH_P_ALL, in network order.
+    // The upper half is the priority 1; the lower half is ETH_P_ALL in network byte order.
     filter.header.info = 1 << 16 | u32::from(3_u16.to_be());
-    // TCA_BPF_FD, TCA_BPF_NAME and TCA_BPF_FLAGS with direct action.
+    // The options are TCA_BPF_FD, TCA_BPF_NAME, and TCA_BPF_FLAGS with direct action.
     let fd = program.as_raw_fd().to_ne_bytes().to_vec();
     filter.attributes = vec![
         TcAttribute::Kind("bpf".to_owned()),
@@ -594,7 +597,7 @@ pub fn filter(link: u32, program: BorrowedFd<'_>) -> [Request; 2] {
     ]
 }
 
-/// Sends no more than `rate` bytes a second on a link.
+/// Limits the traffic that a link sends to `rate` bytes per second.
 #[must_use]
 pub fn shape(link: u32, rate: u64, longest: u32) -> Request {
     #[expect(clippy::cast_possible_wrap, reason = "the kernel counts links as int")]
@@ -603,10 +606,11 @@ pub fn shape(link: u32, rate: u64, longest: u32) -> Request {
     message.header.index = index;
     message.header.parent = handle(0xffff_ffff);
     message.header.handle = handle(0x0001_0000);
-    // The size of a burst: the traffic of 10 ms, and at least some packets of maximum size.
+    // The size of a burst in bytes: the traffic of 10 ms, and at least some packets of maximum
+    // size.
     let burst = (rate / 100).max(u64::from(longest) * 4).max(128 * 1024);
     let burst = u32::try_from(burst).unwrap_or(u32::MAX);
-    // struct tc_ratespec and struct tc_tbf_qopt of linux/pkt_sched.h.
+    // The bytes of struct tc_ratespec and struct tc_tbf_qopt of linux/pkt_sched.h.
     let rate32 = u32::try_from(rate).unwrap_or(u32::MAX);
     let ratespec = |rate: u32| {
         let mut bytes = [0_u8; 12];
@@ -617,7 +621,7 @@ pub fn shape(link: u32, rate: u64, longest: u32) -> Request {
     let mut options = Vec::new();
     options.extend(ratespec(rate32));
     options.extend(ratespec(0));
-    // Waiting at most 50 ms.
+    // A packet waits at most 50 ms in the queue.
     let limit = u32::try_from(u64::from(burst) + rate / 20).unwrap_or(u32::MAX);
     options.extend(limit.to_ne_bytes());
     options.extend(0_u32.to_ne_bytes()); // buffer: given as TCA_TBF_BURST

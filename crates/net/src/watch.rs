@@ -1,4 +1,4 @@
-//! Notices when somebody changes the rules of the host's firewall, and so may have removed ours.
+//! Notices changes of the rules of the host's firewall, which may have removed the rules of zones.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, netlink};
 
-/// NFNLGRP_NFTABLES of linux/netfilter/nfnetlink.h, as a bit of the groups of an address.
+/// The bit of NFNLGRP_NFTABLES (linux/netfilter/nfnetlink.h) in the groups of a netlink address.
 const NFTABLES_GROUP: u32 = 1 << (7 - 1);
 
-/// Time from the first message to the look at the rules: a program that loads a ruleset sends
+/// Pause from the first message to the check of the rules: a program that loads a ruleset sends
 /// many messages.
 const SETTLE_TIME: Duration = Duration::from_millis(200);
 
-/// Interval between the looks of two zones, and the number of intervals: one of the zones
-/// restores the rules for all, and the others find them.
+/// Interval between the checks of two zones, and the number of intervals. The first zone that
+/// checks restores the rules for all zones, and the other zones find the rules restored.
 const SPREAD_INTERVAL: Duration = Duration::from_millis(50);
 const SPREAD_INTERVALS: u32 = 16;
 
@@ -23,7 +23,7 @@ const SPREAD_INTERVALS: u32 = 16;
 #[derive(Debug)]
 pub struct Watch {
     socket: OwnedFd,
-    /// Time to look at the rules after a change.
+    /// The pause from the first message of a change to the check of the rules.
     delay: Duration,
     due: Option<Instant>,
 }
@@ -47,24 +47,24 @@ impl Watch {
         })
     }
 
-    /// Reads the messages that are there, and plans a look at the rules.
+    /// Reads the messages that have arrived, and plans a check of the rules.
     pub fn take_messages(&mut self, now: Instant) {
         let mut message = [0; 64];
-        // Messages are cut off: that there was one is all that counts. A socket whose buffer
-        // was full returns ENOBUFS once, and has lost messages, not all of them.
+        // Messages are truncated, because only their arrival matters. A socket whose buffer was
+        // full returns ENOBUFS once; it has lost some messages, but not all.
         while rustix::net::recv(&self.socket, &mut message, RecvFlags::DONTWAIT)
             .map_or_else(|error| error == rustix::io::Errno::NOBUFS, |_| true)
         {}
         self.due.get_or_insert(now + self.delay);
     }
 
-    /// Returns the time until the next look at the rules; `None` if there was no change.
+    /// Returns the time until the next check of the rules; `None` if no change was noticed.
     #[must_use]
     pub fn pause(&self, now: Instant) -> Option<Duration> {
         self.due.map(|due| due.saturating_duration_since(now))
     }
 
-    /// Returns whether it is time to look at the rules, and forgets the change if so.
+    /// Returns true if a check of the rules is due, and then forgets the change.
     pub fn is_due(&mut self, now: Instant) -> bool {
         let is_due = self.due.is_some_and(|due| due <= now);
         if is_due {

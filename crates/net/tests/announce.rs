@@ -1,4 +1,4 @@
-//! Neighbours learn where an address is when it is announced again.
+//! Tests that neighbours learn the new MAC address when an address is announced again.
 
 use std::process::Command;
 
@@ -14,7 +14,8 @@ fn ip(line: &str) -> Option<String> {
     output.status.success().then_some(text)
 }
 
-/// Two hosts on one wire, in one network namespace: `here` is the uplink, `there` a neighbour.
+/// Makes two hosts on one wire, in one network namespace: `here` is the uplink, `there` a
+/// neighbour.
 fn wire() -> Option<()> {
     sys::namespace::unshare(ns::NET).ok()?;
     for line in [
@@ -34,7 +35,7 @@ fn neighbours_follow_an_address_that_is_announced_again() {
         println!("skipped: neighbours_follow_an_address: no network namespace with ip(8)");
         return;
     }
-    // Where the machine ran before.
+    // The MAC address of the host on which the guest ran before.
     let known = "neigh add 10.9.0.5 lladdr 02:00:00:00:00:99 dev there nud stale";
     ip(known).expect("a neighbour");
     let record = Record {

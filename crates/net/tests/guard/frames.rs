@@ -1,8 +1,8 @@
-//! Frames, crafted.
+//! Makes frames for the tests of the guard.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A checksum is nothing that a guard looks at.
+/// The value of all checksums, because a guard does not check them.
 const NO_CHECKSUM: [u8; 2] = [0, 0];
 
 /// An Ethernet frame.
@@ -27,7 +27,7 @@ pub fn dhcp4(mac: [u8; 6], options: &[u8]) -> Vec<u8> {
     [&udp(68, 67)[..], &message, options].concat()
 }
 
-/// The same over IPv6 (RFC 8415).
+/// Makes a DHCP request over IPv6 with these options, in a UDP packet (RFC 8415).
 pub fn dhcp6(kind: u8, options: &[u8]) -> Vec<u8> {
     [&udp(546, 547)[..], &[kind, 1, 2, 3], options].concat()
 }
@@ -56,9 +56,9 @@ pub fn tcp() -> Vec<u8> {
 pub struct Ipv4 {
     pub source: Ipv4Addr,
     pub protocol: u8,
-    /// The field of flags and offset.
+    /// The field with the fragment's flags and offset.
     pub fragment: u16,
-    /// Words of 4 bytes.
+    /// The header's length in words of 4 bytes.
     pub options: u8,
     pub payload: Vec<u8>,
 }
@@ -120,12 +120,12 @@ pub fn ipv6(source: Ipv6Addr, next: u8, payload: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// An extension header of 8 bytes in front of `payload`.
+/// An extension header of 8 bytes before `payload`.
 pub fn extension(next: u8, payload: &[u8]) -> Vec<u8> {
     [&[next, 0, 1, 4, 0, 0, 0, 0][..], payload].concat()
 }
 
-/// A fragment header. `field` is offset and flags.
+/// A fragment header. `field` contains the offset and flags.
 pub fn fragment(next: u8, field: u16, payload: &[u8]) -> Vec<u8> {
     let [a, b] = field.to_be_bytes();
     [&[next, 0, a, b, 0, 0, 0, 7][..], payload].concat()

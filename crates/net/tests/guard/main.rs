@@ -1,5 +1,5 @@
-//! The guard of a link, run by the kernel on frames that go nowhere, and compared with
-//! a plain description of its rules. As root; elsewhere these are skipped.
+//! Runs the guard of a link in the kernel on test frames, and compares its verdicts with a plain
+//! description of its rules. The tests need root; without root they are skipped.
 
 mod frames;
 mod random;
@@ -20,8 +20,8 @@ const TC_ACT_OK: i32 = 0;
 const TC_ACT_SHOT: i32 = 2;
 const TC_ACT_REDIRECT: i32 = 7;
 
-/// Returns whether the kernel runs a program on a frame that goes nowhere: an IP packet has to have
-/// its header.
+/// Returns true if the kernel can run a program on a test frame: an IP packet must have a complete
+/// header.
 fn can_be_tried(frame: &[u8]) -> bool {
     let header = match frame[12..14] {
         [0x08, 0x00] => 20,
@@ -31,14 +31,14 @@ fn can_be_tried(frame: &[u8]) -> bool {
     frame.len() >= 14 + header
 }
 
-/// A guard in the kernel.
+/// A guard that is loaded into the kernel.
 struct Subject {
     guard: Guard,
     loaded: Loaded,
 }
 
 impl Subject {
-    /// None where there can be none, said in the form that ./check counts.
+    /// Returns `None` if no program can be loaded, and prints "skipped", which ./check counts.
     fn new(guard: Guard) -> Option<Self> {
         match load(&guard) {
             Ok(loaded) => Some(Self { guard, loaded }),
@@ -54,7 +54,7 @@ impl Subject {
         counts(self.loaded.map_id).unwrap()
     }
 
-    /// Runs it on a frame, and looks into the counters.
+    /// Runs the guard on a frame, and reads the counters.
     fn outcome(&self, frame: &[u8]) -> Outcome {
         let before = self.counts();
         let ran = sys::bpf::run_classifier(self.loaded.program.as_fd(), frame, 1).unwrap();

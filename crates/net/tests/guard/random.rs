@@ -1,4 +1,4 @@
-//! Random frames: the kernel's verdict is always that of the plain description.
+//! Tests that the kernel's verdict on random frames is always that of the plain description.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -72,7 +72,7 @@ fn guard() -> impl Strategy<Value = Guard> {
     )
 }
 
-/// The client ids of those that are admitted in some guards, and of others.
+/// Client ids that some guards admit, and client ids that no guard admits.
 fn client_id() -> impl Strategy<Value = Vec<u8>> {
     let by_time = |mac: [u8; 6]| [&[0, 1, 0, 1, 9, 9, 9, 9][..], &mac].concat();
     prop_oneof![
@@ -217,7 +217,7 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
         4 => (mac(), packet6()).prop_map(|(mac, packet)| ethernet(mac, 0x86dd, &packet)),
         1 => (mac(), packet_arp()).prop_map(|(mac, packet)| ethernet(mac, 0x0806, &packet)),
     ];
-    // Some bytes changed, and cut off somewhere.
+    // Changes some bytes of a frame, and cuts the frame off at a random length.
     let changes = proptest::collection::vec((0..120_usize, any::<u8>()), 0..3);
     let cut = proptest::option::weighted(0.2, 14..120_usize);
     prop_oneof![
@@ -236,7 +236,7 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Returns the number of guards: the short run has some thousand frames.
+/// Returns the number of random guards: the short run has some thousand frames.
 fn cases() -> u32 {
     match std::env::var_os("ZONES_TEST_LONG") {
         Some(_) => 1_000,
@@ -265,8 +265,8 @@ proptest! {
     }
 }
 
-/// Returns whether an IP packet comes from an address that is neither the zone's, nor one that
-/// stays on the link, nor none.
+/// Returns true if the guard restricts sources and an IP packet has a foreign source: not an
+/// address of the zone, not a link-local IPv6 address, and not the unspecified address.
 fn is_foreign(guard: &Guard, frame: &[u8]) -> bool {
     let source: IpAddr = match frame[12..14] {
         [0x08, 0x00] => Ipv4Addr::from(<[u8; 4]>::try_from(&frame[26..30]).unwrap()).into(),

@@ -1,14 +1,14 @@
-//! A reference implementation of a guard, written as plainly as can be.
+//! A reference implementation of a guard, written as plainly as possible.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use net::guard::{Guard, Reason};
 
-/// The decision about a frame.
+/// The decision of a guard about a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Passes,
-    /// Dropped without being counted.
+    /// The frame is dropped without being counted.
     Vanishes,
     Dropped(Reason),
 }
@@ -46,12 +46,12 @@ pub fn outcome(guard: &Guard, frame: &[u8]) -> Outcome {
     }
 }
 
-/// Returns the decision about a frame of neighbour discovery that is in order.
+/// Returns the decision about a valid frame of neighbour discovery.
 fn in_order(guard: &Guard) -> Outcome {
     if guard.routed { Vanishes } else { Passes }
 }
 
-/// Returns whether an address begins as one that the zone may use.
+/// Returns true if the zone may use an address as source, by its prefix.
 pub fn is_ours(guard: &Guard, address: IpAddr) -> bool {
     let same = |a: u128, b: u128, length: u8, bits: u8| {
         let rest = u32::from(bits - length.min(bits));
@@ -65,10 +65,10 @@ pub fn is_ours(guard: &Guard, address: IpAddr) -> bool {
     })
 }
 
-/// Decides whether a client id is made of an address.
+/// A function that decides whether a client id is derived from the zone's MAC address.
 type IsOwn<'a> = &'a dyn Fn(&[u8]) -> bool;
 
-/// Returns whether a client id is one that the zone may use; there may be none.
+/// Returns true if the zone may use a client id; a message without a client id is also permitted.
 fn is_client(guard: &Guard, id: Option<&[u8]>, own: &[IsOwn<'_>]) -> bool {
     let clients = guard.clients.as_ref().unwrap();
     id.is_none_or(|id| {
@@ -76,7 +76,7 @@ fn is_client(guard: &Guard, id: Option<&[u8]>, own: &[IsOwn<'_>]) -> bool {
     })
 }
 
-/// Returns whether a message to a DHCP server has only the zone's own ids; nothing for a message
+/// Returns true if a message to a DHCP server has only the zone's own ids; `None` for a message
 /// that cannot be read.
 fn asks_honestly4(guard: &Guard, frame: &[u8]) -> Option<bool> {
     let mac = guard.clients.as_ref().unwrap().mac;
@@ -114,7 +114,7 @@ fn asks_honestly4(guard: &Guard, frame: &[u8]) -> Option<bool> {
     None
 }
 
-/// The same of IPv6: of a packet up to its end, with its UDP header at this place.
+/// Does the same check for IPv6: for a packet up to its end, with its UDP header at this offset.
 fn asks_honestly6(guard: &Guard, packet: &[u8], end: usize, at: usize) -> Option<bool> {
     let mac = guard.clients.as_ref().unwrap().mac;
     let [kind, ..] = bytes::<4>(packet, at + 8)?;
@@ -206,7 +206,7 @@ fn arp(guard: &Guard, frame: &[u8]) -> Outcome {
     }
 }
 
-/// Whose the source of an IPv6 packet is.
+/// The kind of an IPv6 packet's source address.
 #[derive(Clone, Copy, PartialEq)]
 enum By {
     Zone,
@@ -258,7 +258,7 @@ fn ipv6(guard: &Guard, frame: &[u8]) -> Outcome {
     } else {
         return Dropped(Reason::Source6);
     };
-    // The bytes that the receiver reads as the packet.
+    // Returns the bytes that the receiver reads as the packet.
     let length = usize::from(number(frame, 18).unwrap());
     let end = if length == 0 {
         frame.len()
@@ -361,7 +361,8 @@ fn icmp(guard: &Guard, packet: &[u8], end: usize, at: usize, is_fragment: bool, 
     };
     match kind {
         137 => Dropped(Reason::Ndp),
-        // Where nobody looks for neighbours who asks is in vain, and who answers lies.
+        // A routed link has no neighbour discovery: a question is harmless and useless, and an
+        // answer is false.
         133 | 135 if guard.routed => Vanishes,
         136 if guard.routed => Dropped(Reason::Ndp),
         130..=132 | 143 => in_order(guard),

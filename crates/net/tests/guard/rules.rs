@@ -1,4 +1,4 @@
-//! Every rule, on crafted frames.
+//! Tests every rule of a guard on crafted frames.
 
 mod addresses;
 mod dhcp;
@@ -35,7 +35,7 @@ fn sources(texts: &[(&str, u8)]) -> Option<Vec<(IpAddr, u8)>> {
     Some(texts.iter().map(parse).collect())
 }
 
-/// All protections of a link among neighbours.
+/// Returns a guard with all protections of a link that has neighbours.
 fn protected() -> Guard {
     Guard {
         mac: Some(MAC),
@@ -51,7 +51,7 @@ fn protected() -> Guard {
     }
 }
 
-/// Runs frames; the reference implementation has to agree with the expected outcome.
+/// Runs a guard on frames; the reference implementation must also return the expected outcome.
 fn check(guard: &Guard, table: &[(&str, Vec<u8>, Outcome)]) {
     for to in [Verdict::Host, Verdict::Device(1)] {
         let guard = Guard {

@@ -1,4 +1,4 @@
-//! Guards on links that carry the traffic of a kernel.
+//! Tests guards on links that carry the traffic of a kernel.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,20 +12,20 @@ use net::netlink::Request;
 use net::{Netlink, ends, request};
 use sys::process::ns;
 
-/// Timeout for an answer that must come.
+/// Timeout for an answer that must arrive.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for which no frame must come.
+/// Time for which no frame may arrive.
 const SILENCE: Duration = Duration::from_millis(100);
 const MTU: u32 = 65_535;
 
-/// A network namespace of its own.
+/// A network namespace for a test.
 struct Place {
     namespace: OwnedFd,
     netlink: Netlink,
 }
 
 impl Place {
-    /// None where there can be none, said in the form that ./check counts.
+    /// Returns `None` if no namespace can be made, and prints "skipped", which ./check counts.
     fn new() -> Option<Self> {
         let made = thread::spawn(|| -> std::io::Result<Self> {
             sys::namespace::unshare(ns::NET)?;
@@ -54,7 +54,7 @@ impl Place {
         self.netlink.link(link).unwrap().unwrap().index
     }
 
-    /// A pair of links, one end here and one in `other`, both up.
+    /// Makes a pair of links that are up, one link in this namespace and one in `other`.
     fn pair(&self, name: &str, mac: [u8; 6], peer: &str, other: &Self) {
         let [.., last] = mac;
         let pair = request::Pair {
@@ -80,7 +80,7 @@ impl Place {
         self.do_all(vec![request::address(self.index(link), &subnet, true)]);
     }
 
-    /// Attaches a guard; returns where it counts.
+    /// Attaches a guard; returns the id of the map with its counters.
     fn guard(&self, link: &str, guard: &Guard) -> u32 {
         let loaded = load(guard).unwrap();
         self.do_all(request::filter(self.index(link), loaded.program.as_fd()));
@@ -104,7 +104,7 @@ impl Place {
     }
 }
 
-/// A host and two zones.
+/// Makes the namespaces of a host and of two zones.
 fn places() -> Option<[Place; 3]> {
     let places = [Place::new()?, Place::new()?, Place::new()?];
     let lo = places[0].index("lo");
@@ -147,7 +147,7 @@ fn dropped(map: u32) -> Vec<(Reason, u64)> {
     counts.into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
-/// Waits until frames were dropped as they have to be.
+/// Waits until the expected frames were dropped.
 fn counted(map: u32, enough: impl Fn(&[(Reason, u64)]) -> bool) {
     for _ in 0..REPLY_TIMEOUT.as_millis() / SILENCE.as_millis() {
         if enough(&dropped(map)) {
@@ -158,7 +158,7 @@ fn counted(map: u32, enough: impl Fn(&[(Reason, u64)]) -> bool) {
     panic!("{:?}", dropped(map));
 }
 
-/// Sends until something comes: the first packets may be lost while links come up.
+/// Sends until a packet arrives: the first packets may be lost while links come up.
 fn reaches(from: &UdpSocket, to: &UdpSocket, text: &[u8]) {
     let mut buffer = [0; 100];
     to.set_read_timeout(Some(SILENCE)).unwrap();
@@ -203,8 +203,8 @@ fn an_honest_zone_is_never_stopped() {
     let Some([host, zone, _]) = places() else {
         return;
     };
-    // A segment that it sends at once is longer than 64 KiB; in IPv6 a header gives its
-    // length.
+    // A segment that the zone sends in one piece is longer than 64 KiB; in IPv6 an extension header
+    // contains its length.
     zone.pair("net0", A, "host0", &host);
     let map = host.guard("host0", &protected(A, &["10.9.0.1", "fd09::1"]));
     zone.address("net0", "10.9.0.1", 24);
@@ -216,7 +216,8 @@ fn an_honest_zone_is_never_stopped() {
         streams(&host, there, &zone);
         streams(&zone, here, &host);
     }
-    // With it went neighbour discovery, the link-local address and its groups.
+    // The traffic also included neighbour discovery, the link-local address and its multicast
+    // groups.
     assert_eq!(dropped(map), []);
 }
 
@@ -240,7 +241,7 @@ fn another_address_goes_nowhere() {
     for (own, other, there, reason) in both {
         let target = host.udp(there);
         let own = zone.udp(own);
-        // From here on the neighbour is known.
+        // From here on the zone knows its neighbour's MAC address.
         reaches(&own, &target, b"own");
         let other = zone.udp(other);
         for _ in 0..5 {
@@ -266,8 +267,8 @@ fn another_address_goes_nowhere() {
     }
 }
 
-/// Zone A on a wire to zone B, each with a tag of its own or none. Returns where their
-/// guards count, too.
+/// Connects zone A to zone B by a wire; each zone has its own tag or none. Also returns the ids of
+/// the maps with the counters of their guards.
 fn wired(at_a: Option<u16>, at_b: Option<u16>) -> Option<([Place; 3], [u32; 2])> {
     let places = places()?;
     let [host, a, b] = &places;
@@ -330,7 +331,7 @@ fn a_zone_sends_no_tags_of_its_own() {
     };
     a.pair("net0", A, "host0", &host);
     host.pair("wire0", [2, 8, 0x20, 1, 0, 1], "wire1", &host);
-    // Tagged before it comes to the guard, as if the zone had done it.
+    // The frame is tagged before it reaches the guard, as if the zone had tagged it.
     let tagged = Guard {
         vlan: Some(7),
         to: Verdict::Device(host.index("wire0")),
@@ -339,10 +340,10 @@ fn a_zone_sends_no_tags_of_its_own() {
     host.guard("host0", &tagged);
     let map = host.guard("wire1", &protected(A, &["10.9.0.1"]));
     a.address("net0", "10.9.0.1", 24);
-    // Its first packet asks for a neighbour.
+    // The first packet makes the zone ask for a neighbour.
     let socket = a.udp("10.9.0.1");
     let _ = socket.send_to(b"hello", "10.9.0.2:9");
-    // The wire's own end speaks, too, from a MAC address of its own.
+    // The wire's own link also sends frames, from its own MAC address.
     counted(map, |reasons| {
         reasons
             .iter()

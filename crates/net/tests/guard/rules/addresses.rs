@@ -68,7 +68,7 @@ fn ipv4_comes_from_the_zones_addresses() {
         ],
     );
     let mut to_loopback = v4(OURS, 6, tcp());
-    // The first byte of the destination.
+    // The first byte of the packet's destination address.
     to_loopback[30] = 127;
     let routed = Guard {
         routed: true,

@@ -15,8 +15,8 @@ fn answers_of_dhcp_servers_are_dropped() {
     later.fragment = 0x2001;
     let from = |packet: &Ipv4| ethernet(MAC, 0x0800, &packet.bytes());
     let answer6 = udp(547, 546);
-    // The next header claims more bytes than the packet has: the rest comes in another
-    // fragment, and the bytes behind the end are a decoy.
+    // The next header claims more bytes than the packet has. The rest arrives in another fragment,
+    // and the bytes after the end are a decoy.
     let mut decoy = v6(ours, 44, &fragment(60, 1, &[17, 0, 0, 0, 0, 0, 0, 0]));
     decoy.extend(udp(1000, 1000));
     let table = [
@@ -56,7 +56,8 @@ fn answers_of_dhcp_servers_are_dropped() {
     check(&only_dhcp, &table);
 }
 
-/// A link whose zone may say that it is `web`, or who its Ethernet address says.
+/// A link whose zone may use the client id `web`, or the ids that are derived from its Ethernet
+/// address.
 fn known() -> Guard {
     Guard {
         clients: Some(Clients {
@@ -135,7 +136,7 @@ fn dhcp_clients_say_who_they_are() {
         ),
     ];
     check(&known(), &table);
-    // Without a list the zone may send any client id.
+    // Without a list of client ids the zone may send any client id.
     let anybody = [("another name", id(b"wec"), Passes)];
     check(&protected(), &anybody);
 }

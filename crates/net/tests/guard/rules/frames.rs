@@ -30,7 +30,8 @@ fn headers_are_read_as_far_as_a_rule_needs() {
         v6(ours, 44, &twice),
         Dropped(Reason::Protocol),
     ));
-    // As TCP sends more than 64 KiB in one piece: the length is in an option.
+    // TCP can pass a packet of more than 64 KiB to the link; the packet's length is then in an
+    // option.
     let mut jumbo = v6(
         ours,
         0,
@@ -102,7 +103,7 @@ fn priority_is_set() {
 
 #[test]
 fn more_than_the_rate_is_dropped() {
-    // A burst of 128 KiB, and then nothing for hours.
+    // At this rate the link admits a burst of 128 KiB, and then no frame for hours.
     let guard = Guard {
         rate: Some(1),
         ..protected()
@@ -118,7 +119,7 @@ fn more_than_the_rate_is_dropped() {
     for _ in 0..10 {
         assert_eq!(subject.outcome(&frame), Dropped(Reason::Rate));
     }
-    // A refused frame takes no time on the link.
+    // A frame that another rule refuses is counted for that rule and uses no time on the link.
     let foreign = v4("10.0.0.6", 6, vec![0; 1000]);
     assert_eq!(subject.outcome(&foreign), Dropped(Reason::Source4));
 }
@@ -152,7 +153,7 @@ fn the_most_sources_are_taken() {
     let many: Vec<(IpAddr, u8)> = (0..300)
         .map(|number| (Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 1, number).into(), 128))
         .collect();
-    // And as many client ids as can be, of the longest kind.
+    // The guard also has the maximum number of client ids, of the longest kind.
     let id = |number: usize| vec![u8::try_from(number).unwrap(); client_id::MAX_ID_BYTES];
     let guard = Guard {
         sources: Some(many),
