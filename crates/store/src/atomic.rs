@@ -1,8 +1,9 @@
-//! Files that are whole at any moment: written aside, fsynced, renamed, and the
-//! folder fsynced. After a crash a reader sees the old content or the new.
+//! Writes files atomically: writes a temporary file, syncs it, renames it, and syncs the folder.
+//! After a crash a reader sees either the old content or the new content.
 //!
-//! The file aside has one name, `.NAME.new`, and its writer holds its lock. The next writer writes
-//! over the file of a writer that was killed; removing the file removes it.
+//! The temporary file of NAME is always `.NAME.new`, and its writer holds a lock on it. If a writer
+//! was killed, the next writer overwrites its temporary file. The removal of NAME also removes the
+//! temporary file.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -16,39 +17,41 @@ use rustix::io::Errno;
 use crate::Error;
 use sys::crash::point;
 
-/// The state of a write that must survive a crash.
+/// The durability of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Survives a power cut.
+    /// The write survives a power cut.
     Stable,
-    /// The content is on stable storage; the name follows with the next stable write
-    /// in the same folder.
+    /// The content is on stable storage. The name becomes durable with the next stable write in the
+    /// same folder.
     Content,
-    /// Whole at any moment, but may be lost with the host (everything in /run).
+    /// The file is complete at any moment, but a crash of the host may lose it. All files in /run
+    /// have this durability.
     Volatile,
 }
 
-/// Replaces `path` with `bytes`, durably; makes the folder when it is missing.
+/// Replaces the content of `path` with `bytes`, durably. Creates the folder if it is missing.
 ///
 /// # Errors
-/// [`Error::File`] names the step that failed; the old content is then in place.
+/// Fails with [`Error::File`], which names the failed step. If the write fails, the file keeps its
+/// old content.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Error> {
     replace(path, bytes, mode, Durability::Stable)
 }
 
-/// Replaces `path` with `bytes`, as durably as asked.
+/// Replaces the content of `path` with `bytes`, with the requested durability.
 ///
 /// # Errors
-/// See [`write`].
+/// Fails like [`write`].
 pub fn replace(path: &Path, bytes: &[u8], mode: u32, durability: Durability) -> Result<(), Error> {
     let aside = aside(path);
-    // Held until the file has its name.
+    // The lock on the temporary file is held until the rename.
     let mut file = open_aside(&aside, mode)?;
     let written = fill(&mut file, &aside, bytes, durability)
         .inspect(|()| point())
         .and_then(|()| fs::rename(&aside, path).map_err(Error::file("rename to", path)));
     if written.is_err() {
-        // The write's own error tells more than that of cleaning up after it.
+        // The error of the write is more useful than an error of the cleanup.
         let _ = fs::remove_file(&aside);
         return written;
     }
@@ -59,10 +62,11 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32, durability: Durability) -> 
     Ok(())
 }
 
-/// Makes a file with `bytes`, durably; false where there is one already, which stays.
+/// Creates a file with `bytes`, durably. Returns false if the file exists already, and does not
+/// change its content.
 ///
 /// # Errors
-/// See [`write`]; there is then no such file.
+/// Fails like [`write`]. If the call fails, no file is created.
 pub fn create(path: &Path, bytes: &[u8], mode: u32) -> Result<bool, Error> {
     let aside = aside(path);
     let mut file = open_aside(&aside, mode)?;
@@ -82,7 +86,7 @@ pub fn create(path: &Path, bytes: &[u8], mode: u32) -> Result<bool, Error> {
 
 fn rename_new(from: &Path, to: &Path) -> std::io::Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Not every file system can do that; those can make links.
+        // Some file systems do not have RENAME_NOREPLACE, but they have hard links.
         Err(Errno::INVAL) => fs::hard_link(from, to).and_then(|()| fs::remove_file(from)),
         done => Ok(done?),
     }
@@ -91,17 +95,17 @@ fn rename_new(from: &Path, to: &Path) -> std::io::Result<()> {
 /// Renames a file within its folder, durably.
 ///
 /// # Errors
-/// [`Error::File`] when it could not be renamed, or not be made durable.
+/// Fails with [`Error::File`] if the rename or the sync of the folder fails.
 pub fn rename(from: &Path, to: &Path) -> Result<(), Error> {
     fs::rename(from, to).map_err(Error::file("rename to", to))?;
     sync_folder_of(to)
 }
 
-/// Removes `path` durably, with the file that a killed writer left beside it. A `path`
-/// that does not exist is fine.
+/// Removes `path` durably, and also the temporary file of a killed writer. A missing `path` is no
+/// error.
 ///
 /// # Errors
-/// [`Error::File`] when the file could not be removed.
+/// Fails with [`Error::File`] if the file cannot be removed.
 pub fn remove(path: &Path) -> Result<(), Error> {
     remove_aside(path);
     point();
@@ -112,24 +116,24 @@ pub fn remove(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Removes the file that a killed writer of `path` left beside it. Call it before you remove `path`
-/// by other means than [`remove`].
+/// Removes the temporary file that a killed writer of `path` left. A caller that removes `path`
+/// without [`remove`] must call `remove_aside` first.
 pub fn remove_aside(path: &Path) {
     let aside = aside(path);
     let Ok(file) = File::open(&aside) else {
         return;
     };
-    // A writer that lives holds the lock.
+    // A live writer holds the lock on its temporary file.
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(&file, &aside) {
         let _ = fs::remove_file(&aside);
     }
 }
 
-/// Returns the files in a folder that killed writers left aside, sorted. A folder that does
-/// not exist has none.
+/// Returns the temporary files that killed writers left in a folder, sorted. A missing folder has
+/// no temporary files.
 ///
 /// # Errors
-/// [`Error::File`] when the folder cannot be read.
+/// Fails with [`Error::File`] if the folder cannot be read.
 pub fn left_aside(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -148,7 +152,7 @@ pub fn left_aside(folder: &Path) -> Result<Vec<PathBuf>, Error> {
         else {
             continue;
         };
-        // A writer that lives holds the lock.
+        // A live writer holds the lock on its temporary file.
         let free = flock(&file, FlockOperation::NonBlockingLockShared).is_ok();
         if free && aside(&target) == path && is_at(&file, &path) {
             found.push(path);
@@ -158,7 +162,8 @@ pub fn left_aside(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// Returns the path that a file aside is written for; `None` for any other file.
+/// Returns the path for which a temporary file is written, or `None` if `aside` is not the name of
+/// a temporary file.
 #[must_use]
 pub fn target_of(aside: &Path) -> Option<PathBuf> {
     let name = aside.file_name()?.to_str()?;
@@ -166,7 +171,7 @@ pub fn target_of(aside: &Path) -> Option<PathBuf> {
     (!name.is_empty()).then(|| aside.with_file_name(name))
 }
 
-/// The name of `path` while it is written.
+/// Returns the path of the temporary file of `path`.
 fn aside(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -174,7 +179,7 @@ fn aside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Opens the file aside, empty and locked against other writers.
+/// Opens the temporary file, empty and locked against other writers.
 fn open_aside(aside: &Path, mode: u32) -> Result<File, Error> {
     let open = || {
         OpenOptions::new()
@@ -197,13 +202,14 @@ fn open_aside(aside: &Path, mode: u32) -> Result<File, Error> {
         .map_err(Error::file("write", aside))?;
         flock(&file, FlockOperation::LockExclusive)
             .map_err(|errno| Error::file("lock", aside)(errno.into()))?;
-        // The former holder has renamed or removed it.
+        // The former holder of the lock has renamed or removed the file, so this loop opens a new
+        // file.
         if !is_at(&file, aside) {
             continue;
         }
         let about = file.metadata().map_err(Error::file("write", aside))?;
         if about.len() > 0 {
-            // A writer that was killed left it, perhaps with another mode.
+            // A killed writer left this file, perhaps with another mode.
             let kept = file.set_len(0);
             let kept = kept.and_then(|()| file.set_permissions(Permissions::from_mode(mode)));
             kept.map_err(Error::file("write", aside))?;
@@ -212,7 +218,7 @@ fn open_aside(aside: &Path, mode: u32) -> Result<File, Error> {
     }
 }
 
-/// Returns true when `path` is this very file.
+/// Returns true if `path` is the open file `file`.
 fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(open), Ok(there)) => (open.dev(), open.ino()) == (there.dev(), there.ino()),
@@ -230,7 +236,7 @@ fn fill(file: &mut File, aside: &Path, bytes: &[u8], durability: Durability) -> 
 
 fn sync_folder_of(path: &Path) -> Result<(), Error> {
     let folder = match path.parent() {
-        // A name alone is one in the current folder.
+        // A path without a folder is a file in the current folder.
         Some(here) if here.as_os_str().is_empty() => Path::new("."),
         Some(folder) => folder,
         None => Path::new("/"),
@@ -284,7 +290,7 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        // Nothing that is in the way is written to, and no link is followed.
+        // `create` does not write to an existing file, and does not follow a link.
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("elsewhere", &link).unwrap();
         assert!(!create(&link, b"x", 0o600).unwrap());

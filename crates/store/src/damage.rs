@@ -4,14 +4,14 @@ use model::state::BadState;
 use model::{State, config, name::BadName, uuid::BadUuid, verify};
 use quick_xml::events::attributes::AttrError;
 
-/// The part of an XML file that is not known.
+/// The kind of an unknown name in an XML file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// An element below the zone, or the zone itself.
+    /// The name is an element below the zone element, or the outermost element.
     Element,
-    /// An attribute of this element.
+    /// The name is an attribute of the given element.
     AttributeOf(&'static str),
-    /// An element in this one.
+    /// The name is an element inside the given element.
     ElementIn(&'static str),
 }
 
@@ -25,140 +25,140 @@ impl std::fmt::Display for Part {
     }
 }
 
-/// The problem in a file that is damaged, or is not ours.
+/// The problem in a file that is damaged, or that another program wrote.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// Larger than any such file is.
+    /// The file is larger than the maximum size of such a file.
     #[error("larger than {max} bytes")]
     TooLarge {
-        /// The size of the largest file that is read, in bytes.
+        /// The maximum size of the file, in bytes.
         max: u64,
     },
-    /// Its bytes are no text.
+    /// The file is not UTF-8 text.
     #[error("not UTF-8")]
     NotUtf8,
-    /// Its line with the format has another word.
+    /// The line with the format does not have a number.
     #[error("the format is not a number")]
     FormatNumber,
-    /// It is no JSON, or not of this kind.
+    /// The file is not JSON, or has other fields than expected.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
 
-    /// It is no XML.
+    /// The file is not XML.
     #[error(transparent)]
     Xml(#[from] quick_xml::Error),
-    /// An attribute is no XML.
+    /// An attribute is not well-formed XML.
     #[error(transparent)]
     Attribute(#[from] AttrError),
-    /// A document type that could define entities.
+    /// The file has a document type with an internal subset, which could define entities.
     #[error("a document type with an internal subset")]
     InternalSubset,
-    /// A text where only elements are.
+    /// The file has text between its elements, where only elements are allowed.
     #[error("text between the elements")]
     Text,
-    /// The first element is missing.
+    /// The file has no zone element.
     #[error("no zone element")]
     NoZone,
-    /// An element or attribute that is in no table.
+    /// The file has an element or attribute that no table has.
     #[error("unknown {part}: '{name}'")]
     Unknown {
-        /// The kind of its place.
+        /// The kind of the unknown name.
         part: Part,
-        /// Its name, fit for a terminal.
+        /// The unknown name, escaped for a terminal.
         name: String,
     },
-    /// The file of one zone has the name of another one's.
+    /// The file of a zone contains the name of another zone.
     #[error("it is the configuration of '{0}'")]
     OfAnotherZone(String),
-    /// A format of later programs.
+    /// The file has a format that only newer programs know.
     #[error("it has format {0}, and these programs know format 1: use newer programs")]
     Format(String),
     /// The zone element has no name.
     #[error("the zone has no name")]
     NoName,
-    /// The end of an element that never began.
+    /// The file has the end tag of an element without its start tag.
     #[error("more ends than elements")]
     ExtraEnd,
-    /// An element that ends with the file.
+    /// The file ends inside this element.
     #[error("the {0} element has no end")]
     NoEnd(&'static str),
-    /// A skipped element that ends with the file.
+    /// The file ends inside an element that is skipped.
     #[error("an element has no end")]
     SkippedNoEnd,
-    /// An element that must be empty is not.
+    /// An element has content although it must be empty.
     #[error("unexpected content in a {0} element")]
     Content(&'static str),
-    /// A range of which one end is written.
+    /// A range has only one of its two ends.
     #[error("{0} has one end of a range")]
     HalfRange(&'static str),
-    /// An element with other attributes than its only one.
+    /// An element must have one given attribute and no others.
     #[error("{element} must have just the attribute {attribute}")]
     OneAttribute {
-        /// The element.
+        /// The name of the element.
         element: &'static str,
-        /// Its attribute.
+        /// The name of the only attribute.
         attribute: &'static str,
     },
-    /// An element that belongs to another one, which is missing.
+    /// An element needs a resource element, and the resource element is missing.
     #[error("{element} without a {resource} element")]
     Alone {
-        /// The element.
+        /// The name of the element.
         element: &'static str,
-        /// The missing one.
+        /// The name of the missing resource element.
         resource: &'static str,
     },
-    /// A property has a value that it cannot have.
+    /// A property or a resource is not valid in the configuration.
     #[error(transparent)]
     Value(#[from] config::Error),
-    /// A resource lacks a property, or its properties do not go together.
+    /// A resource lacks a property, or its properties contradict each other.
     #[error("{0}")]
     Resource(verify::Problem),
 
-    /// A manifest is of a zone that cannot be called so.
+    /// The zone name in a manifest is not legal.
     #[error("'{0}' is no zone's name")]
     ZoneName(String),
-    /// The version of a manifest is another word.
+    /// The version of a manifest is not a number.
     #[error("the version is no number")]
     VersionNumber,
     /// A manifest lists a package without a name.
     #[error("a package without a name")]
     PackageName,
-    /// An attribute of a manifest is too long, or is not fit for a terminal.
+    /// An attribute of a manifest is too long, or has control characters.
     #[error("attribute {0}: not a legal value")]
     Word(&'static str),
 
-    /// A line of the index ends after the name.
+    /// A line of the index ends after the zone name.
     #[error("no state")]
     NoState,
     /// A line of the index ends after the state.
     #[error("no zonepath")]
     NoZonepath,
-    /// A quotation mark without a second one.
+    /// A quotation mark in the index has no second one.
     #[error("a quoted zonepath without an end")]
     OpenQuote,
-    /// A word that is no state.
+    /// A line of the index has a word that is no state of a zone.
     #[error(transparent)]
     State(#[from] BadState),
-    /// A state that only a running zone has.
+    /// The state in the index is one that only the kernel knows, such as running.
     #[error("{0} is not a state that is stored")]
     StoredState(State),
-    /// The slot is another word.
+    /// The slot in the index is not a number.
     #[error("the slot is not a number")]
     SlotNumber,
-    /// The slot has no range of ids.
+    /// The slot in the index is too large to have a range of ids.
     #[error("the slot is not below {0}")]
     Slot(u32),
-    /// No name of a zone.
+    /// The name in the index is not a legal zone name.
     #[error(transparent)]
     Name(#[from] BadName),
-    /// No uuid.
+    /// The UUID in the index is not a UUID.
     #[error(transparent)]
     Uuid(#[from] BadUuid),
-    /// Two lines of one zone.
+    /// Two lines of the index have the same zone name.
     #[error("a second zone {0}")]
     SecondZone(model::ZoneName),
-    /// Two zones with one range of ids.
+    /// Two zones have the same slot, and therefore the same range of ids.
     #[error("the zone has the slot of the one in line {0}")]
     SecondSlot(usize),
 }

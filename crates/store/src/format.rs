@@ -1,4 +1,4 @@
-//! Files that say which format they have. A file without a number has format 1.
+//! Checks the format number that a file states. A file without a number has format 1.
 
 use std::path::Path;
 
@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Damage, Error};
 
-/// The beginning of the line that says the format of a text file; older programs keep the line
-/// as a comment.
+/// Start of the line that states the format of a text file. Older programs keep this line as a
+/// comment.
 pub const LINE: &str = "# format: ";
 
-/// The content of a JSON file, an object, with its format.
+/// The content of a JSON file, together with its format number. The content is one JSON object.
 #[derive(Debug, Serialize)]
 pub struct Stored<'a, T> {
-    /// The format.
+    /// The format number of the file.
     pub format: u64,
-    /// Everything else.
+    /// All other fields of the file.
     #[serde(flatten)]
     pub content: &'a T,
 }
 
-/// Fails with [`Error::Newer`] when a JSON file says a format above `known`. To be called before
-/// anything else is read of the file: nothing in a newer one need be as it is here.
+/// Checks the format number of a JSON file. Call `check_json` before any other field of the file is
+/// read, because a newer format may change every field.
 ///
 /// # Errors
-/// See above.
+/// Fails with [`Error::Newer`] if the file states a format above `known`.
 pub fn check_json(path: &Path, text: &[u8], known: u64) -> Result<(), Error> {
     #[derive(Deserialize)]
     struct Said {
@@ -34,11 +34,12 @@ pub fn check_json(path: &Path, text: &[u8], known: u64) -> Result<(), Error> {
     Error::unless_known(path, found, known)
 }
 
-/// Fails with [`Error::Newer`] when a text file says a format above `known` in a line that begins
-/// with [`LINE`]. To be called before anything else is read of the file.
+/// Checks the format number of a text file, in a line that begins with [`LINE`]. Call `check_lines`
+/// before any other line of the file is read.
 ///
 /// # Errors
-/// See above; [`Error::Damaged`] when the format is no number.
+/// Fails with [`Error::Newer`] if the file states a format above `known`, and with
+/// [`Error::Damaged`] if the format is not a number.
 pub fn check_lines(path: &Path, text: &str, known: u64) -> Result<(), Error> {
     let mut lines = text.lines().enumerate();
     let said = lines.find_map(|(number, line)| Some((number, line.strip_prefix(LINE)?)));

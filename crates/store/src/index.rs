@@ -1,11 +1,11 @@
-//! `/etc/zones/index`: a line per zone, `name:state:zonepath:uuid:slot`.
+//! `/etc/zones/index` has one line per zone: `name:state:zonepath:uuid:slot`.
 //!
-//! The first four fields are those of Solaris. `slot` is ours: it numbers the
-//! zone's range of [`IDS_PER_ZONE`] user and group ids. Lines that begin with
-//! `#` are kept. A zonepath that has a colon stands in double quotes, as there.
+//! The first four fields are those of Solaris. The field `slot` is an addition: the number of the
+//! zone's range of [`IDS_PER_ZONE`] user and group ids. Lines that begin with `#` are kept. As on
+//! Solaris, a zonepath with a colon is in double quotes.
 //!
-//! Only the states `configured`, `incomplete` and `installed` are stored; the kernel
-//! knows the further states, see [`crate::runtime`].
+//! Only the states `configured`, `incomplete` and `installed` are stored. The kernel knows the
+//! other states; see [`crate::runtime`].
 
 mod reader;
 
@@ -22,42 +22,42 @@ use crate::{Damage, Error, Root, atomic, format};
 
 pub use reader::Reader;
 
-/// User and group ids that each zone has.
+/// Number of user and group ids of each zone.
 pub const IDS_PER_ZONE: u32 = 65_536;
 
-/// First id of slot 0. The range 0x20000000-0x6fffffff lies in the range that systemd
-/// leaves to container managers (524288-1879048191) and clear of the ranges that useradd
-/// gives out in /etc/subuid (from 100000 up).
+/// First id of slot 0. The range 0x20000000-0x6fffffff is inside the range that systemd leaves to
+/// container managers (524288-1879048191). The range is also far above the ranges that useradd
+/// assigns in /etc/subuid (from 100000 up).
 pub const FIRST_ID: u32 = 0x2000_0000;
 
-/// Maximum number of zones that get ids of their own.
+/// Maximum number of zones that have their own ids.
 pub const SLOTS: u32 = (0x7000_0000 - FIRST_ID) / IDS_PER_ZONE;
 
-/// Largest index that is read, in bytes: 100,000 zones with long paths.
+/// Maximum size of the index in bytes: enough for 100,000 zones with long paths.
 const MAX_SIZE: u64 = 64 << 20;
 
-/// The format that is written. An index that says none has format 1.
+/// The index format that this program writes. An index without a format line has format 1.
 const FORMAT: u64 = 1;
 
 const HEADER: &str = "# Zones of this host: name:state:zonepath:uuid:slot\n# Written by zonecfg and zoneadm; change it with them.\n";
 
-/// A zone of the index.
+/// The entry of a zone in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The zone.
+    /// The name of the zone.
     pub name: ZoneName,
-    /// `configured`, `incomplete` or `installed`.
+    /// The stored state: `configured`, `incomplete` or `installed`.
     pub state: State,
-    /// As configured, tokens expanded, without the alternate root.
+    /// The zonepath as configured, with its tokens expanded, but without the alternate root.
     pub zonepath: PathBuf,
-    /// Given at install.
+    /// The UUID, which the installation assigns.
     pub uuid: Option<Uuid>,
-    /// Number of the id range, given at install.
+    /// The number of the id range, which the installation assigns.
     pub slot: Option<u32>,
 }
 
 impl Entry {
-    /// A zone that was only configured.
+    /// Returns the entry of a zone that is configured but not installed.
     #[must_use]
     pub fn configured(name: ZoneName, zonepath: PathBuf) -> Self {
         Self {
@@ -69,14 +69,14 @@ impl Entry {
         }
     }
 
-    /// The host id that is the zone's id 0.
+    /// Returns the host id that is id 0 of the zone.
     #[must_use]
     pub fn first_id(&self) -> Option<u32> {
         self.slot.map(|slot| FIRST_ID + slot * IDS_PER_ZONE)
     }
 }
 
-/// The whole index, in file order.
+/// The whole index, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Index {
     comments: String,
@@ -84,10 +84,10 @@ pub struct Index {
 }
 
 impl Index {
-    /// Reads the index; a missing one is empty.
+    /// Reads the index. A missing file is an empty index.
     ///
     /// # Errors
-    /// [`Error::Damaged`] names the first line that is not understood.
+    /// Fails with [`Error::Damaged`], which names the first line that cannot be parsed.
     pub fn load(root: &Root) -> Result<Self, Error> {
         let path = root.index();
         if let Ok(meta) = fs::metadata(&path) {
@@ -100,15 +100,15 @@ impl Index {
         }
     }
 
-    /// Reads the text of an index; `path` is only for the error.
+    /// Parses the text of an index. `path` is used only in error messages.
     ///
     /// # Errors
-    /// [`Error::Damaged`] names the first line that is not understood.
+    /// Fails with [`Error::Damaged`], which names the first line that cannot be parsed.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
         format::check_lines(path, text, FORMAT)?;
         let mut index = Self::default();
         let mut names = HashSet::new();
-        // By slot, the line that has it.
+        // The line number of each used slot.
         let mut slots: HashMap<u32, usize> = HashMap::new();
         for (number, line) in text.lines().enumerate() {
             if line.starts_with('#') || line.trim().is_empty() {
@@ -128,7 +128,7 @@ impl Index {
             if !names.insert(entry.name.clone()) {
                 return Err(damaged(Damage::SecondZone(entry.name)));
             }
-            // Two zones with one range of ids could read and kill each other's.
+            // The processes of two zones with the same ids could read and kill each other.
             if let Some(other) = entry.slot.and_then(|slot| slots.insert(slot, line_number)) {
                 return Err(damaged(Damage::SecondSlot(other)));
             }
@@ -137,28 +137,28 @@ impl Index {
         Ok(index)
     }
 
-    /// Every zone, in file order; the global zone is not among them.
+    /// Returns the entries of all zones except the global zone, in the order of the file.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The zone of that name.
+    /// Returns the entry of the zone with that name.
     ///
     /// # Errors
-    /// [`Error::NoSuchZone`].
+    /// Fails with [`Error::NoSuchZone`].
     pub fn get(&self, name: &ZoneName) -> Result<&Entry, Error> {
         self.find(name)
             .ok_or_else(|| Error::NoSuchZone(name.clone()))
     }
 
-    /// The zone of that name, if there is one.
+    /// Returns the entry of the zone with that name, or `None` if the zone does not exist.
     #[must_use]
     pub fn find(&self, name: &ZoneName) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.name == *name)
     }
 
-    /// The zone that has this uuid.
+    /// Returns the entry of the zone with this UUID.
     #[must_use]
     pub fn by_uuid(&self, uuid: Uuid) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.uuid == Some(uuid))
@@ -176,26 +176,26 @@ impl Index {
         }
     }
 
-    /// Takes a zone out.
+    /// Removes a zone and returns its entry.
     pub fn remove(&mut self, name: &ZoneName) -> Option<Entry> {
         let at = self.entries.iter().position(|entry| entry.name == *name)?;
         Some(self.entries.remove(at))
     }
 
-    /// Gives a zone a new name in its old place.
+    /// Renames a zone, which keeps its position in the index.
     ///
     /// # Errors
-    /// [`Error::NoSuchZone`].
+    /// Fails with [`Error::NoSuchZone`].
     pub fn rename(&mut self, from: &ZoneName, to: ZoneName) -> Result<(), Error> {
         let entry = self.entries.iter_mut().find(|entry| entry.name == *from);
         entry.ok_or_else(|| Error::NoSuchZone(from.clone()))?.name = to;
         Ok(())
     }
 
-    /// The lowest `count` slots that no zone has.
+    /// Returns the `count` lowest free slots.
     ///
     /// # Errors
-    /// [`Error::NoIdsLeft`].
+    /// Fails with [`Error::NoIdsLeft`].
     pub fn free_slots(&self, count: usize) -> Result<Vec<u32>, Error> {
         let mut used = vec![false; SLOTS as usize];
         for slot in self.entries.iter().filter_map(|entry| entry.slot) {
@@ -212,7 +212,7 @@ impl Index {
         }
     }
 
-    /// The whole file.
+    /// Returns the text of the whole index.
     #[must_use]
     pub fn render(&self) -> String {
         let mut text = if self.comments.is_empty() {
@@ -253,10 +253,12 @@ impl Index {
     }
 }
 
-/// Changes the index under its lock: loads, lets `change` work, writes if anything differs.
+/// Changes the index under its lock: loads the index, calls `change`, and writes the index if
+/// `change` modified it.
 ///
 /// # Errors
-/// Fails with the error of `change`, or [`Error`]; the index is then as it was.
+/// Fails with the error of `change`, or with [`Error`]. If the call fails, the index stays
+/// unchanged.
 pub fn update<T, E: From<Error>>(
     root: &Root,
     change: impl FnOnce(&mut Index) -> Result<T, E>,
@@ -275,8 +277,8 @@ pub fn update<T, E: From<Error>>(
     Ok(result)
 }
 
-/// Refuses a text that would not be read back as it is meant: a path that no line can
-/// hold must not become a line of its own.
+/// Fails if the text would be read back differently. A zonepath that a line cannot hold must not
+/// become a line of its own.
 fn check_readable(index: &Index, text: &str, path: &Path) -> Result<(), Error> {
     let why = match Index::parse(text, path) {
         Ok(read) if read.entries == index.entries => return Ok(()),
@@ -300,7 +302,7 @@ fn too_large(meta: &fs::Metadata, path: &Path) -> Result<(), Error> {
     })
 }
 
-/// `None` for the line of the global zone.
+/// Parses one line. Returns `None` for the line of the global zone.
 fn parse_line(line: &str) -> Result<Option<Entry>, Damage> {
     let (name, rest) = line.split_once(':').ok_or(Damage::NoState)?;
     let (state, rest) = rest.split_once(':').ok_or(Damage::NoZonepath)?;

@@ -1,9 +1,9 @@
 //! Stores zones in plain files below an alternate root.
 //!
-//! `/etc/zones` holds the index and one XML file per zone, `/run/zones` the state that
-//! ends with the next host boot (locks, the state of running zones, sockets). Every write
-//! is atomic ([`atomic`]); one lock per zone serialises changes ([`lock`]), a further one
-//! guards the index ([`index`]).
+//! `/etc/zones` holds the index and one XML file per zone. `/run/zones` holds state that ends with
+//! the next boot of the host: locks, sockets, and the state of running zones. Every write is atomic
+//! ([`atomic`]). One lock per zone serialises changes ([`lock`]), and one further lock protects the
+//! index ([`index`]).
 
 pub mod atomic;
 mod damage;
@@ -23,43 +23,43 @@ use model::ZoneName;
 pub use damage::{Damage, Part};
 pub use root::Root;
 
-/// The errors of stored state.
+/// The errors in reading and writing stored state.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file could not be read or written.
     #[error("cannot {action} {}", path.display())]
     File {
-        /// The action that failed.
+        /// The action that failed, as a verb.
         action: &'static str,
-        /// The path of the operation.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// A file holds something that is not ours or is damaged.
+    /// A file is damaged, or was written by another program.
     #[error("{}:{line}: {reason}", path.display())]
     Damaged {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The line, from 1.
+        /// The number of the damaged line, from 1.
         line: usize,
-        /// The problem.
+        /// The problem in the line.
         reason: Box<Damage>,
     },
     /// A file has a format that only newer programs know.
     #[error("{} has format {found}, and these programs know formats up to {known}: use newer programs", path.display())]
     Newer {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Its format.
+        /// The format number of the file.
         found: u64,
-        /// The newest format that is known here.
+        /// The newest format number that this program knows.
         known: u64,
     },
-    /// The zone is in no index.
+    /// The index has no zone of that name.
     #[error("{0}: No such zone configured")]
     NoSuchZone(ZoneName),
-    /// Another process works on the zone.
+    /// Another process holds the lock of the zone.
     #[error("{0}")]
     Locked(lock::Busy),
     /// No id range is left for one more zone.
@@ -71,7 +71,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Fails with [`Error::Newer`] when a file has a format that is not known here.
+    /// Fails with [`Error::Newer`] if the format `found` is newer than `known`.
     pub(crate) fn unless_known(path: &Path, found: u64, known: u64) -> Result<(), Self> {
         match found <= known {
             true => Ok(()),

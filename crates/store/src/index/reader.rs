@@ -1,5 +1,5 @@
-//! The index, read again only when it was replaced: a command that acts on a thousand
-//! zones looks into it a thousand times.
+//! Reads the index again only after a change of the file, because a command that acts on a thousand
+//! zones needs the index a thousand times.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -9,20 +9,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{Index, too_large};
 use crate::{Error, Root};
 
-/// Reads the index of one root.
+/// Reads the zone index of one root.
 #[derive(Debug, Default)]
 pub struct Reader(Mutex<Option<Known>>);
 
-/// An index that was read.
+/// The index that was read last, with its file.
 #[derive(Debug)]
 struct Known {
-    /// Kept open, so that no other file gets its number.
+    /// The file stays open, so that no other file gets its inode number.
     _file: File,
     stamp: Stamp,
     index: Arc<Index>,
 }
 
-/// The attributes that change when a file is replaced or written to.
+/// The file attributes that change when a file is replaced or written.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     file: (u64, u64),
@@ -41,13 +41,13 @@ impl Stamp {
 }
 
 impl Reader {
-    /// The index as it is now, see [`Index::load`].
+    /// Returns the present index; see [`Index::load`].
     ///
     /// # Errors
-    /// Those of [`Index::load`].
+    /// Fails like [`Index::load`].
     pub fn load(&self, root: &Root) -> Result<Arc<Index>, Error> {
         let path = root.index();
-        // A thread that panicked leaves nothing half done.
+        // A thread that panicked while it held the mutex leaves a consistent value.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Some(known), Ok(meta)) = (known.as_ref(), fs::metadata(&path)) {
             if known.stamp == Stamp::of(&meta) {
@@ -58,7 +58,8 @@ impl Reader {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Arc::default()),
             other => other.map_err(Error::file("read", &path))?,
         };
-        // Taken before the read: a later write makes another stamp.
+        // The attributes are read before the content, so that a later write leads to different
+        // attributes.
         let meta = file.metadata().map_err(Error::file("read", &path))?;
         too_large(&meta, &path)?;
         let mut text = String::new();
@@ -101,7 +102,7 @@ mod tests {
             assert_eq!(*index, Index::load(&root).unwrap());
             assert!(Arc::ptr_eq(&index, &reader.load(&root).unwrap()));
         }
-        // By hand, in place.
+        // This write changes the file in place, as an editor may do.
         fs::write(root.index(), "web1:configured:/zones/web1:\n").unwrap();
         assert_eq!(reader.load(&root).unwrap().entries().len(), 1);
         fs::write(root.index(), "nonsense").unwrap();

@@ -42,7 +42,7 @@ fn the_format_is_said_and_a_newer_one_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let root = Root::new(dir.path());
     fs::create_dir_all(root.index().parent().unwrap()).unwrap();
-    // Written by the programs of df5d183.
+    // The programs of commit df5d183 wrote this file.
     fs::write(root.index(), include_str!("../../fixtures/index")).unwrap();
     let before = Index::load(&root).unwrap();
     assert_eq!(before.entries().len(), 3);
@@ -168,7 +168,7 @@ fn any_state() -> impl Strategy<Value = State> {
     ]
 }
 
-/// Characters that mean something here or there, and any others.
+/// Characters with a meaning in the index, in XML or in zonecfg, and any other characters.
 fn any_path() -> impl Strategy<Value = String> {
     prop_oneof![
         "/[ -~]{0,40}",
