@@ -1,4 +1,4 @@
-//! A lock per zone: every process that changes a zone or its configuration holds it.
+//! One lock per zone. Every process that changes a zone or its configuration holds the lock.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -17,22 +17,22 @@ mod holder;
 
 pub use holder::Busy;
 
-/// The behaviour when another process holds the lock.
+/// The behaviour if another process holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Give up with [`Error::Locked`].
+    /// The call fails with [`Error::Locked`].
     No,
-    /// Wait for it.
+    /// The call waits for the lock.
     Yes,
 }
 
-/// A held lock; dropping it releases it, and so does the death of the process.
+/// A held lock. The lock is released when this value is dropped or the process ends.
 #[derive(Debug)]
 pub struct ZoneLock {
     file: File,
 }
 
-/// To hand the lock on: it is held as long as any process has the descriptor.
+/// Passes the lock to another process: the lock is held while any process has the descriptor open.
 impl AsFd for ZoneLock {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
@@ -40,10 +40,11 @@ impl AsFd for ZoneLock {
 }
 
 impl ZoneLock {
-    /// Takes over the lock of a zone that another process held and handed on as an open file.
+    /// Takes over the lock of a zone from another process, which passed the lock as an open file.
     ///
     /// # Errors
-    /// [`Error::Locked`] when the file is not that of a lock which was held.
+    /// Fails with [`Error::Locked`] if the file is not the lock file of the zone, or another open
+    /// file holds the lock.
     pub fn handed_on(root: &Root, zone: &ZoneName, file: File) -> Result<Self, Error> {
         let path = root.lock(zone);
         let identity = |meta: io::Result<fs::Metadata>| meta.map(|meta| (meta.dev(), meta.ino()));
@@ -54,7 +55,8 @@ impl ZoneLock {
         if !same.map_err(Error::file("take over the lock", &path))? {
             return Err(Error::Locked(zone.clone().into()));
         }
-        // It is ours already; a file that was only opened must not pass for a held lock.
+        // This call succeeds if the passed file already holds the lock. The call fails if another
+        // open file holds the lock.
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { file }),
             Err(Errno::WOULDBLOCK) => Err(Error::Locked(Busy::of(zone, &path))),
@@ -66,7 +68,7 @@ impl ZoneLock {
 /// Takes the lock of a zone.
 ///
 /// # Errors
-/// [`Error::Locked`] when it is held and `wait` is [`Wait::No`].
+/// Fails with [`Error::Locked`] if another process holds the lock and `wait` is [`Wait::No`].
 pub fn zone(root: &Root, zone: &ZoneName, wait: Wait) -> Result<ZoneLock, Error> {
     let path = root.lock(zone);
     match take(&path, wait).map_err(Error::file("lock", &path))? {
@@ -75,10 +77,10 @@ pub fn zone(root: &Root, zone: &ZoneName, wait: Wait) -> Result<ZoneLock, Error>
     }
 }
 
-/// Takes the lock of a zone, waiting for it no longer than `patience`.
+/// Takes the lock of a zone, and waits at most `patience` for it.
 ///
 /// # Errors
-/// [`Error::Locked`] when it is held that long.
+/// Fails with [`Error::Locked`] if another process holds the lock for that time.
 pub fn zone_within(root: &Root, zone: &ZoneName, patience: Duration) -> Result<ZoneLock, Error> {
     let path = root.lock(zone);
     exclusive_within(&path, patience)?
@@ -86,11 +88,11 @@ pub fn zone_within(root: &Root, zone: &ZoneName, patience: Duration) -> Result<Z
         .ok_or_else(|| Error::Locked(Busy::of(zone, &path)))
 }
 
-/// Takes the lock of a zone for a command that only shows its plan. Where nobody has ever
-/// taken the lock, nobody holds it, and its file is not made.
+/// Takes the lock of a zone for a command that only shows its plan. If the lock file does not
+/// exist, no process holds the lock, and the file is not created.
 ///
 /// # Errors
-/// [`Error::Locked`] when it is held that long.
+/// Fails with [`Error::Locked`] if another process holds the lock for that time.
 pub fn zone_for_plan(root: &Root, zone: &ZoneName, patience: Duration) -> Result<ZoneLock, Error> {
     let path = root.lock(zone);
     if path.exists() {
@@ -103,10 +105,11 @@ pub fn zone_for_plan(root: &Root, zone: &ZoneName, patience: Duration) -> Result
     })
 }
 
-/// Takes the lock of a zone that is being deleted, so that its file goes too.
+/// Removes the lock files and the running configuration of a zone that is being deleted. The caller
+/// must hold the zone's lock.
 ///
 /// # Errors
-/// When the file cannot be removed.
+/// Fails if a file cannot be removed.
 pub fn forget(root: &Root, zone: &ZoneName, held: &ZoneLock) -> Result<(), Error> {
     let _ = held;
     for path in [
@@ -125,35 +128,35 @@ pub fn forget(root: &Root, zone: &ZoneName, held: &ZoneLock) -> Result<(), Error
     Ok(())
 }
 
-/// Locks any file of ours, waiting for it; the lock ends with the returned file.
+/// Locks a file and waits for the lock. The lock is released when the returned file is closed.
 ///
 /// # Errors
-/// [`Error::File`].
+/// Fails with [`Error::File`].
 pub fn exclusive(path: &Path) -> Result<File, Error> {
-    // Waiting, so there is always a file.
+    // This call waits, so it always returns a file.
     take(path, Wait::Yes)
         .and_then(|file| file.ok_or_else(|| ErrorKind::WouldBlock.into()))
         .map_err(Error::file("lock", path))
 }
 
-/// Locks any file of ours without waiting; `None` when another process holds it.
+/// Locks a file without waiting for the lock. Returns `None` if another process holds the lock.
 ///
 /// # Errors
-/// [`Error::File`].
+/// Fails with [`Error::File`].
 pub fn try_exclusive(path: &Path) -> Result<Option<File>, Error> {
     take(path, Wait::No).map_err(Error::file("lock", path))
 }
 
-/// Returns whether a process holds a lock on a file of ours.
+/// Returns true if a process holds the lock on a file.
 ///
 /// # Errors
-/// [`Error::File`].
+/// Fails with [`Error::File`].
 pub fn is_held(path: &Path) -> Result<bool, Error> {
     let file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         other => other.map_err(Error::file("open", path))?,
     };
-    // Shared, so that two who look do not see each other.
+    // The test takes a shared lock, so that two tests at the same time do not report each other.
     match rustix::io::retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockShared)) {
         Ok(()) => Ok(false),
         Err(Errno::WOULDBLOCK) => Ok(true),
@@ -161,16 +164,16 @@ pub fn is_held(path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// [`exclusive`], but gives up after `patience` with `None`.
+/// Locks a file like [`exclusive`], but returns `None` if the lock is not free within `patience`.
 ///
 /// # Errors
-/// [`Error::File`].
+/// Fails with [`Error::File`].
 pub fn exclusive_within(path: &Path, patience: Duration) -> Result<Option<File>, Error> {
     const RETRY_INTERVAL: Duration = Duration::from_millis(1);
     let deadline = Instant::now() + patience;
     loop {
-        // There is no lock call with a time limit, and a signal for one is not ours
-        // to take from the program.
+        // No lock call has a time limit, so this loop tries again and again. A signal could
+        // interrupt the call, but signals belong to the program, not to this library.
         if let Some(file) = take(path, Wait::No).map_err(Error::file("lock", path))? {
             return Ok(Some(file));
         }
@@ -181,7 +184,8 @@ pub fn exclusive_within(path: &Path, patience: Duration) -> Result<Option<File>,
     }
 }
 
-/// Locks the file at `path`; `None` when it is held and we do not wait.
+/// Locks the file at `path`. Returns `None` if another process holds the lock and `wait` is
+/// [`Wait::No`].
 pub(crate) fn take(path: &Path, wait: Wait) -> io::Result<Option<File>> {
     let operation = match wait {
         Wait::No => FlockOperation::NonBlockingLockExclusive,
@@ -194,8 +198,8 @@ pub(crate) fn take(path: &Path, wait: Wait) -> io::Result<Option<File>> {
             Err(Errno::WOULDBLOCK) => return Ok(None),
             Err(error) => return Err(error.into()),
         }
-        // The holder before us may have deleted the zone and with it this file: then another
-        // process may hold a lock on a new file of the same name.
+        // The former holder may have deleted the zone and with it this lock file. In this case
+        // another process may hold the lock on a new file of the same name.
         let ours = file.metadata()?;
         match fs::metadata(path) {
             Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => {

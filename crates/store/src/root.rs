@@ -1,28 +1,29 @@
-//! The alternate root (`-R`, `ZONES_ROOT`) and the names of everything below it.
+//! The alternate root (`-R`, `ZONES_ROOT`) and the paths of all files below it.
 
 use std::path::{Component, Path, PathBuf};
 
 use model::ZoneName;
 
-/// The folder that everything of ours lives below; `/` on a normal host.
+/// The folder above all files of this project: an alternate root, or `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
 impl Root {
-    /// Takes the folder as it is; a relative one stays relative to the caller's.
+    /// Takes the folder without a change. A relative path stays relative to the current folder of
+    /// the process.
     #[must_use]
     pub fn new(dir: &Path) -> Self {
         Self(dir.to_owned())
     }
 
-    /// The folder itself.
+    /// Returns the folder of the root.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.0
     }
 
-    /// Returns the location of one of our absolute paths (a zonepath, say) below the alternate
-    /// root. `..` is dropped: a configuration must not lead out of the root.
+    /// Converts an absolute path, such as a zonepath, to a path below the alternate root. `..` is
+    /// dropped, because a configuration must not lead out of the root.
     #[must_use]
     pub fn path(&self, absolute: &Path) -> PathBuf {
         let inside = absolute
@@ -31,68 +32,71 @@ impl Root {
         self.0.join(inside.collect::<PathBuf>())
     }
 
-    /// The inverse of [`Root::path`]: the name under which users know a path of ours.
+    /// Converts a path below the alternate root to the path that users see. `shown` is the inverse
+    /// of [`Root::path`].
     #[must_use]
     pub fn shown(&self, real: &Path) -> PathBuf {
         real.strip_prefix(&self.0)
             .map_or_else(|_| real.to_owned(), |inside| Path::new("/").join(inside))
     }
 
-    /// `/etc/zones`: the index, configurations, templates.
+    /// Returns `/etc/zones`, the folder of the index, configurations and templates.
     #[must_use]
     pub fn etc(&self) -> PathBuf {
         self.0.join("etc/zones")
     }
 
-    /// `/run/zones`: gone after a host boot.
+    /// Returns `/run/zones`, whose files are gone after a boot of the host.
     #[must_use]
     pub fn run(&self) -> PathBuf {
         self.0.join("run/zones")
     }
 
-    /// `/var/log/zones`.
+    /// Returns `/var/log/zones`.
     #[must_use]
     pub fn log(&self) -> PathBuf {
         self.0.join("var/log/zones")
     }
 
-    /// `/var/lib/zones`: images and other shared data.
+    /// Returns `/var/lib/zones`, the folder of images and other shared data.
     #[must_use]
     pub fn lib(&self) -> PathBuf {
         self.0.join("var/lib/zones")
     }
 
-    /// The index of all zones.
+    /// Returns the path of the index of all zones.
     #[must_use]
     pub fn index(&self) -> PathBuf {
         self.etc().join("index")
     }
 
-    /// The identity of this host as the owner of zonepaths.
+    /// Returns the path of the file with the id of this host, which identifies this host as the
+    /// owner of zonepaths.
     #[must_use]
     pub fn host_id(&self) -> PathBuf {
         self.etc().join("host-id")
     }
 
-    /// The configuration of a zone.
+    /// Returns the path of a zone's configuration.
     #[must_use]
     pub fn xml(&self, zone: &ZoneName) -> PathBuf {
         self.etc().join(format!("{zone}.xml"))
     }
 
-    /// The lock that mutating commands hold.
+    /// Returns the path of the lock that commands hold while they change a zone.
     #[must_use]
     pub fn lock(&self, zone: &ZoneName) -> PathBuf {
         self.run().join(format!("{zone}.zoneadm.lock"))
     }
 
-    /// The lock that a zone's zoneadmd holds while the zone's root may be mounted.
+    /// Returns the path of the lock that a zone's zoneadmd holds while the zone's root may be
+    /// mounted.
     #[must_use]
     pub fn root_lock(&self, zone: &ZoneName) -> PathBuf {
         self.run().join(format!("{zone}.root.lock"))
     }
 
-    /// Returns the path of the lock of the process that starts the zone's zoneadmd again.
+    /// Returns the path of the lock of the process that starts a new zoneadmd for a running zone.
     #[must_use]
     pub fn adopt_lock(&self, zone: &ZoneName) -> PathBuf {
         self.run().join(format!("{zone}.adopt"))
@@ -104,38 +108,38 @@ impl Root {
         self.run().join(format!("{zone}.state"))
     }
 
-    /// The configuration that an active zone runs with.
+    /// Returns the path of the configuration with which an active zone runs.
     #[must_use]
     pub fn running(&self, zone: &ZoneName) -> PathBuf {
         self.run().join(format!("{zone}.xml"))
     }
 
-    /// The mounts of an active zone that its configuration asked for.
+    /// Returns the path of the list of mounts that the configuration of an active zone requested.
     #[must_use]
     pub fn mounts(&self, zone: &ZoneName) -> PathBuf {
         self.run().join(format!("{zone}.mounts"))
     }
 
-    /// Returns the path of the file in which a zoneadmd reports how far it is with the memory of a
+    /// Returns the path of the file in which zoneadmd reports its progress with the memory of a
     /// zone.
     #[must_use]
     pub fn progress(&self, zone: &ZoneName) -> PathBuf {
         self.run().join(format!("{zone}.progress"))
     }
 
-    /// The folder of the files that show an active zone its limits.
+    /// Returns the folder of the files that show an active zone its limits.
     #[must_use]
     pub fn proc_files(&self, zone: &ZoneName) -> PathBuf {
         self.run().join(format!("{zone}.proc"))
     }
 
-    /// Returns the folder of the records of zones' networks.
+    /// Returns the folder of the records of zone networks.
     #[must_use]
     pub fn network(&self) -> PathBuf {
         self.run().join("network")
     }
 
-    /// The socket of the zone's zoneadmd.
+    /// Returns the path of the socket of the zone's zoneadmd.
     #[must_use]
     pub fn socket(&self, zone: &ZoneName) -> PathBuf {
         self.run().join(format!("{zone}.zoneadmd_sock"))
@@ -147,20 +151,20 @@ impl Root {
         self.run().join(format!("{zone}.kernel_sock"))
     }
 
-    /// A socket on which the machine of a kernel zone listens: its `monitor`, its
-    /// `console`, or the channel to the `agent` in it.
+    /// Returns the path of a socket of a kernel zone's guest. `what` is `monitor`, `console`, or
+    /// `agent` for the channel to the agent in the guest.
     #[must_use]
     pub fn machine(&self, zone: &ZoneName, what: &str) -> PathBuf {
         self.run().join(format!("{zone}.{what}"))
     }
 
-    /// Messages of the zone's zoneadmd.
+    /// Returns the path of the messages of the zone's zoneadmd.
     #[must_use]
     pub fn messages(&self, zone: &ZoneName) -> PathBuf {
         self.log().join(format!("{zone}.messages"))
     }
 
-    /// History of the zone's console.
+    /// Returns the path of the recorded output of the zone's console.
     #[must_use]
     pub fn console(&self, zone: &ZoneName) -> PathBuf {
         self.log().join(format!("{zone}.console"))

@@ -1,9 +1,8 @@
 //! Reads and writes the state of active zones: `/run/zones/<zone>.state`.
-//! `/run/zones/<zone>.state`.
 //!
-//! zoneadmd writes the file when the virtual platform stands and removes it
-//! when the platform is gone. The file only says where to look: a zone is
-//! active when its first process is alive, whatever the file says.
+//! zoneadmd writes the file when the virtual platform exists, and removes the file when the
+//! platform is gone. The file alone does not prove that the zone is active: a zone is active if its
+//! first process is alive.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -18,62 +17,63 @@ use crate::format::{self, Stored};
 use crate::lock::{self, Wait};
 use crate::{Error, Root};
 
-/// An active zone.
+/// The state of an active zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Runtime {
-    /// The numeric id.
+    /// The numeric id of the zone.
     pub id: u32,
-    /// `ready`, `running`, `shutting_down` or `down`.
+    /// The state of the zone: `ready`, `running`, `shutting_down` or `down`.
     pub state: State,
-    /// The zone's first process, as the host numbers it.
+    /// The zone's first process, with its pid on the host.
     pub init: Process,
-    /// The zone's zoneadmd; it may be dead while the zone lives.
+    /// The zone's zoneadmd. zoneadmd may have died while the zone still runs.
     pub daemon: Process,
-    /// The zone's cgroups: the v2 one first, then one per v1 hierarchy in use.
+    /// The zone's cgroups: first the v2 group, then one group per v1 hierarchy in use.
     pub cgroups: Vec<PathBuf>,
-    /// First host id of the zone's range.
+    /// First host id of the zone's range of user and group ids.
     pub first_id: u32,
-    /// Signal that asks init to end the zone in order.
+    /// The signal that asks init to end the zone in order.
     pub shutdown_signal: i32,
-    /// Capabilities (bits) that processes of the zone may have.
+    /// The capabilities that processes of the zone may have, one bit each.
     pub capabilities: u64,
-    /// The seccomp program every process of the zone runs under; none where its
-    /// privileges say so.
+    /// The seccomp program of every process of the zone. The program is empty if the zone's
+    /// privileges turn the filter off.
     pub seccomp: Vec<u64>,
-    /// True where processes that enter must be shown another kernel.
+    /// True if processes that enter the zone must see another kernel version.
     #[serde(default)]
     pub kernel: bool,
-    /// Environment of processes that enter the zone.
+    /// The environment of processes that enter the zone.
     pub environment: Vec<String>,
-    /// The resource controls that were set last.
+    /// The resource controls that were applied last.
     #[serde(default)]
     pub controls: Controls,
-    /// The auxiliary state: `panicked`, and others that list -s shows. `panicked`, and others that
-    /// list -s shows.
+    /// The auxiliary state that `list -s` shows, such as `panicked`.
     #[serde(default)]
     pub auxiliary: String,
-    /// The process that still restores the memory of a machine that runs already.
+    /// The process that still restores the memory of a guest that already runs.
     #[serde(default)]
     pub pager: Option<Process>,
 }
 
-/// In [`Runtime::auxiliary`] of a machine whose memory and devices zoneadmd still restores: it
-/// does not run yet, and its image is whole.
+/// The value of [`Runtime::auxiliary`] while zoneadmd restores the memory and devices of a guest.
+/// The guest does not run yet, and its suspend image is still complete.
 pub const RESUMING: &str = "resuming";
 
-/// A mount in the zone's own mount namespace. Its number distinguishes it from a mount of the zone
-/// at the same path.
+/// A mount that zoneadmd made in the zone's mount namespace. The mount number distinguishes this
+/// mount from a mount that the zone made at the same path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mounted {
-    /// The mount point in the zone, as the configuration has it.
+    /// The mount point in the zone, as the configuration names it.
     pub at: PathBuf,
-    /// The number that /proc/PID/mountinfo shows; used again when the mount is gone.
+    /// The mount number in /proc/PID/mountinfo. The kernel may reuse a mount number after the mount
+    /// is gone.
     pub id: u64,
-    /// The number that is never used again, from kernel 6.8 on.
+    /// The unique mount number of kernel 6.8 and later, which the kernel never reuses.
     pub unique: Option<u64>,
 }
 
-/// A process that cannot be mistaken for a later one of the same number.
+/// A process, identified by its pid and start time, so that a later process with the same pid is
+/// not mistaken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// Process id in the host's pid namespace.
@@ -82,8 +82,8 @@ pub struct Process {
     pub started: u64,
 }
 
-/// Marks of the kernel (include/linux/sched.h): of a task in do_exit(), and of one
-/// that has executed no program since it was forked.
+/// Flags of the kernel for a task (include/linux/sched.h): the task is in do_exit(), or the task
+/// has executed no program since its fork.
 const PF_EXITING: u64 = 0x4;
 const PF_FORKNOEXEC: u64 = 0x40;
 
@@ -93,12 +93,13 @@ struct Stat {
     started: u64,
 }
 
-/// `None` when there is none or it has begun to end: a killed process closes its files some time
-/// before it is a zombie, and a process that saw them close must not find it alive.
+/// Reads the state of a process. Returns `None` if the process does not exist or has begun to end.
+/// A killed process closes its files some time before it becomes a zombie, and an observer of the
+/// closed files must not find the process alive.
 fn stat(pid: i32) -> Option<Stat> {
     let stat = sys::file::read_small(Path::new(&format!("/proc/{pid}/stat"))).ok()?;
     let stat = String::from_utf8(stat).ok()?;
-    // The command name may hold anything, also ')': fields start after the last one.
+    // The command name may contain any character, even ')'. The other fields follow the last ')'.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     if matches!(fields.next()?, "Z" | "X") {
         return None;
@@ -110,21 +111,22 @@ fn stat(pid: i32) -> Option<Stat> {
 }
 
 impl Process {
-    /// Looks a process up; `None` when there is none or it has begun to end.
+    /// Finds a process by its pid. Returns `None` if the process does not exist or has begun to
+    /// end.
     #[must_use]
     pub fn find(pid: i32) -> Option<Self> {
         let started = stat(pid)?.started;
         Some(Self { pid, started })
     }
 
-    /// Tells whether this very process still runs.
+    /// Returns true if exactly this process still runs.
     #[must_use]
     pub fn is_alive(self) -> bool {
         Self::find(self.pid) == Some(self)
     }
 
-    /// Tells whether this very process runs and still is a copy of the one that
-    /// forked it: a first process that has not become init.
+    /// Returns true if exactly this process still runs and has executed no program since its fork.
+    /// A first process that has executed no program has not become init yet.
     #[must_use]
     pub fn is_copy(self) -> bool {
         stat(self.pid)
@@ -132,22 +134,23 @@ impl Process {
     }
 }
 
-/// Largest state file that is read: a seccomp program is a few KiB.
+/// Maximum size of a state file in bytes. The largest part, a seccomp program, has a few KiB.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// Reads the runtime state of a zone; `None` when the file is absent or its zone is dead.
+/// Reads the state of an active zone. Returns `None` if the file is missing or the zone's first
+/// process is dead.
 ///
 /// # Errors
-/// [`Error::Damaged`] when the file is not ours.
+/// Fails with [`Error::Damaged`] if the file cannot be parsed.
 pub fn load(root: &Root, zone: &ZoneName) -> Result<Option<Runtime>, Error> {
     Ok(load_any(root, zone)?.filter(|runtime| runtime.init.is_alive()))
 }
 
-/// Like [`load`], also for a zone whose first process has ended: its state is still to be cleaned
-/// up.
+/// Reads the state like [`load`], but also if the zone's first process has ended and its remains
+/// must still be cleaned up.
 ///
 /// # Errors
-/// See [`load`].
+/// Fails like [`load`].
 pub fn load_any(root: &Root, zone: &ZoneName) -> Result<Option<Runtime>, Error> {
     let path = root.runtime(zone);
     match bounded(&path, MAX_SIZE)? {
@@ -156,7 +159,7 @@ pub fn load_any(root: &Root, zone: &ZoneName) -> Result<Option<Runtime>, Error> 
     }
 }
 
-/// The content of a file; `None` when there is none.
+/// Returns the content of a file, or `None` if the file does not exist.
 fn bounded(path: &Path, most: u64) -> Result<Option<Vec<u8>>, Error> {
     let read = fs::metadata(path).and_then(|meta| {
         if meta.len() > most {
@@ -171,7 +174,7 @@ fn bounded(path: &Path, most: u64) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-/// The format of the files here that is written. A file that says none has format 1.
+/// The format of these files that this program writes. A file without a format number has format 1.
 const FORMAT: u64 = 1;
 
 fn understand<T: serde::de::DeserializeOwned>(path: PathBuf, text: &[u8]) -> Result<T, Error> {
@@ -186,7 +189,7 @@ fn understand<T: serde::de::DeserializeOwned>(path: PathBuf, text: &[u8]) -> Res
 /// Stores the runtime state of an active zone.
 ///
 /// # Errors
-/// [`Error::File`].
+/// Fails with [`Error::File`].
 pub fn save(root: &Root, zone: &ZoneName, runtime: &Runtime) -> Result<(), Error> {
     let path = root.runtime(zone);
     let stored = Stored {
@@ -198,11 +201,12 @@ pub fn save(root: &Root, zone: &ZoneName, runtime: &Runtime) -> Result<(), Error
     atomic::replace(&path, &text, 0o644, Durability::Volatile)
 }
 
-/// Forgets an active zone: state, running configuration and socket, with the files that
-/// killed writers left beside them.
+/// Removes the files of an active zone: its state, running configuration and sockets, and the
+/// temporary files of killed writers.
 ///
 /// # Errors
-/// [`Error::File`]; the other files are removed all the same.
+/// Fails with [`Error::File`]. If a file cannot be removed, all other files are removed
+/// nevertheless.
 pub fn forget(root: &Root, zone: &ZoneName) -> Result<(), Error> {
     let mut result = remove_files_of(&root.proc_files(zone));
     sys::crash::point();
@@ -214,11 +218,11 @@ pub fn forget(root: &Root, zone: &ZoneName) -> Result<(), Error> {
         root.machine(zone, "agent"),
         root.running(zone),
         root.mounts(zone),
-        // Of a zoneadmd that was killed while it saved or restored memory.
+        // A zoneadmd that was killed while it saved or restored memory leaves this file.
         root.progress(zone),
         root.runtime(zone),
     ] {
-        // A zoneadmd that was killed while it wrote leaves its file.
+        // A zoneadmd that was killed during a write leaves a temporary file.
         atomic::remove_aside(&path);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -231,10 +235,10 @@ pub fn forget(root: &Root, zone: &ZoneName) -> Result<(), Error> {
     result
 }
 
-/// Removes a folder of plain files; that it is not there is fine.
+/// Removes a folder and the plain files in it. A missing folder is no error.
 ///
 /// # Errors
-/// [`Error::File`].
+/// Fails with [`Error::File`].
 pub fn remove_files_of(folder: &Path) -> Result<(), Error> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -247,14 +251,15 @@ pub fn remove_files_of(folder: &Path) -> Result<(), Error> {
     fs::remove_dir(folder).map_err(Error::file("remove", folder))
 }
 
-/// Most bytes of a list of mounts that are read.
+/// Maximum size of the file with the list of mounts, in bytes.
 const MAX_MOUNTS: u64 = 4 << 20;
 
-/// Reads which mounts of an active zone its configuration asked for: file systems and
-/// device nodes. Not in the state file, which is zoneadmd's: these are changed without it.
+/// Reads the mounts that the configuration of an active zone requested: file systems and device
+/// nodes. The mounts are not in the state file, because only zoneadmd writes the state file, and
+/// other programs change the mounts.
 ///
 /// # Errors
-/// [`Error::Damaged`] when the file is not ours.
+/// Fails with [`Error::Damaged`] if the file cannot be parsed.
 pub fn load_mounts(root: &Root, zone: &ZoneName) -> Result<Vec<Mounted>, Error> {
     let path = root.mounts(zone);
     match bounded(&path, MAX_MOUNTS)? {
@@ -263,11 +268,11 @@ pub fn load_mounts(root: &Root, zone: &ZoneName) -> Result<Vec<Mounted>, Error> 
     }
 }
 
-/// Stores which mounts of an active zone its configuration asked for: a list, which is
-/// format 1. Another format must be an object that says which one it is.
+/// Stores the mounts that the configuration of an active zone requested. In format 1 the file is a
+/// JSON list. A file of another format must be an object that states its format.
 ///
 /// # Errors
-/// [`Error::File`].
+/// Fails with [`Error::File`].
 pub fn save_mounts(root: &Root, zone: &ZoneName, mounts: &[Mounted]) -> Result<(), Error> {
     let path = root.mounts(zone);
     let text = serde_json::to_vec(mounts)
@@ -275,10 +280,11 @@ pub fn save_mounts(root: &Root, zone: &ZoneName, mounts: &[Mounted]) -> Result<(
     atomic::replace(&path, &text, 0o600, Durability::Volatile)
 }
 
-/// The next numeric zone id: it rises with every ready or boot until the host boots.
+/// Returns the next numeric zone id. The ids rise with every ready and boot of a zone, until the
+/// host boots.
 ///
 /// # Errors
-/// [`Error::File`].
+/// Fails with [`Error::File`].
 pub fn next_id(root: &Root) -> Result<u32, Error> {
     let path = root.run().join("last_id");
     let lock_path = root.run().join("last_id.lock");
@@ -287,7 +293,7 @@ pub fn next_id(root: &Root) -> Result<u32, Error> {
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .unwrap_or(0u32);
-    // 0 is the global zone's.
+    // Id 0 belongs to the global zone.
     let id = last
         .checked_add(1)
         .filter(|id| *id <= i32::MAX as u32)
@@ -341,11 +347,11 @@ mod tests {
         save(&root, &zone, &sample(earlier)).unwrap();
         assert_eq!(load(&root, &zone).unwrap(), None);
         assert!(load_any(&root, &zone).unwrap().is_some());
-        // Left by writers that were killed.
+        // Killed writers left these temporary files.
         for name in [".web.state.new", ".web.xml.new", ".web.mounts.new"] {
             fs::write(root.run().join(name), "half").unwrap();
         }
-        // Of a zoneadmd that was killed while it restored memory.
+        // A zoneadmd that was killed while it restored memory left this file.
         fs::write(root.progress(&zone), "1 2").unwrap();
         forget(&root, &zone).unwrap();
         forget(&root, &zone).unwrap();
@@ -423,7 +429,7 @@ mod tests {
         let root = Root::new(dir.path());
         let zone: ZoneName = "web".parse().unwrap();
         fs::create_dir_all(root.run()).unwrap();
-        // Written by the programs of df5d183.
+        // The programs of commit df5d183 wrote this file.
         fs::write(root.runtime(&zone), include_str!("../fixtures/web.state")).unwrap();
         let old = load_any(&root, &zone).unwrap().unwrap();
         assert_eq!((old.state, old.first_id), (State::Running, 0x2001_0000));

@@ -1,8 +1,8 @@
-//! The configurations that `create` starts from.
+//! The templates: the configurations from which `create` starts.
 //!
-//! A template is an ordinary configuration: the file of that name in
-//! `/etc/zones`, so any zone can be one (`create -t web`), or else one of those
-//! that are built in, which are such files too.
+//! A template is an ordinary configuration. The file of a template in `/etc/zones` has the name of
+//! the template, so any zone can be a template (`create -t web`). If `/etc/zones` has no file of
+//! that name, the template is one of the built-in templates.
 
 use std::path::Path;
 
@@ -10,13 +10,13 @@ use model::{Config, ZoneName, name};
 
 use crate::{Error, Root, xml};
 
-/// The template of `create`.
+/// The template that `create` uses by default.
 pub const DEFAULT: &str = "SUNWdefault";
 
-/// The template of `create -b`, with which an export begins.
+/// The template of `create -b`, the command with which each export begins.
 pub const BLANK: &str = "SUNWblank";
 
-/// The templates that need no file, by name.
+/// The built-in templates, by name, which need no file in `/etc/zones`.
 static BUILT_IN: &[(&str, &str)] = &[
     ("SUNWdefault", include_str!("templates/SUNWdefault.xml")),
     ("SUNWblank", include_str!("templates/SUNWblank.xml")),
@@ -28,30 +28,31 @@ static BUILT_IN: &[(&str, &str)] = &[
     ("SYSsolaris-kz", include_str!("templates/SYSsolaris-kz.xml")),
 ];
 
-/// Why there is no configuration from a template.
+/// The reason why a template gives no configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
-    /// Neither a file nor built in.
+    /// The template has no file, and is not built in.
     #[error("{0}: No such zone configured")]
     NoSuchTemplate(String),
-    /// Its file cannot be used.
+    /// The file of the template cannot be used.
     #[error(transparent)]
     Store(#[from] Error),
 }
 
-/// The names of the built-in templates.
+/// Returns the names of the built-in templates.
 pub fn built_in() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|(name, _)| *name)
 }
 
-/// A configuration for `zone` from a template.
+/// Returns a configuration for `zone` from a template.
 ///
-/// `host_dirs` are the directories of software that this host has as real directories: just `/usr`
-/// where /usr is merged. Built-in templates inherit no others, and give a kernel zone at most the
-/// `cpus` that this host has; the content of a file is not changed.
+/// `host_dirs` are the software directories that are real directories on this host: only `/usr` if
+/// /usr is merged. Built-in templates inherit only the directories in `host_dirs`, and give a
+/// kernel zone at most the `cpus` CPUs of this host. The content of a template file is used
+/// unchanged.
 ///
 /// # Errors
-/// [`TemplateError`].
+/// Fails with [`TemplateError`].
 pub fn load(
     root: &Root,
     template: &str,
@@ -60,7 +61,7 @@ pub fn load(
     cpus: u32,
 ) -> Result<Config, TemplateError> {
     let missing = || TemplateError::NoSuchTemplate(template.to_owned());
-    // This also keeps the name from being a path out of the folder.
+    // This check also refuses a name that is a path to another folder.
     if !name::is_well_formed(template) {
         return Err(missing());
     }
@@ -91,14 +92,14 @@ pub fn load(
     Ok(config)
 }
 
-/// The file that a zone leaves in its zonepath when it is detached.
+/// The name of the file that a detached zone leaves in its zonepath.
 pub use crate::xml::manifest::DETACHED;
 
-/// The configuration that a detached zone has left in `zonepath`, a path below the
-/// root, as that of `zone` at this place.
+/// Returns the configuration that a detached zone left in `zonepath`, as the configuration of
+/// `zone` with that zonepath. `zonepath` is relative to the root.
 ///
 /// # Errors
-/// [`TemplateError`].
+/// Fails with [`TemplateError`].
 pub fn detached(root: &Root, zonepath: &str, zone: &ZoneName) -> Result<Config, TemplateError> {
     let path = root.path(Path::new(zonepath)).join(DETACHED);
     let Some(text) = xml::read_bounded(&path)? else {
@@ -170,7 +171,7 @@ mod tests {
             let config = load(&root, "SYSsolaris-kz", &zone, &[], host).unwrap();
             assert_eq!(config.machine_cpus(), machine, "{host}");
         }
-        // A file that an administrator wrote is used as it is.
+        // A template file that an administrator wrote is used unchanged.
         let own = load(&root, "SYSsolaris-kz", &zone, &[], 8).unwrap();
         xml::save(&root, &own).unwrap();
         let config = load(&root, "k1", &"k2".parse().unwrap(), &[], 2).unwrap();

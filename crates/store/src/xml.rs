@@ -1,9 +1,9 @@
-//! Configurations as XML files in the shape of the Solaris zones DTD.
+//! Reads and writes configurations as XML files that follow the DTD of Solaris zones.
 //!
-//! The table defines which elements and attributes exist ([`model::table`]). A file may come from
-//! another host, so its size and depth are bounded, entities other than the five of XML itself are
-//! refused, and an unknown element or attribute is an error that names it: a zone must not boot
-//! with a configuration that is only partly understood.
+//! The table defines the legal elements and attributes ([`model::table`]). A file may come from
+//! another host. Therefore the size and depth of a file are limited, and only the five entities of
+//! XML itself are allowed. An unknown element or attribute is an error that names it, because a
+//! zone must not boot with a configuration that is only partly understood.
 
 pub mod manifest;
 mod read;
@@ -21,13 +21,14 @@ use crate::{Damage, Error, Root};
 pub use read::{parse, parse_any};
 pub use write::render;
 
-/// Largest file that is read or written, in bytes.
+/// Maximum size of a configuration file, in bytes.
 pub const MAX_SIZE: u64 = 4 << 20;
 
 /// Reads the configuration of a zone.
 ///
 /// # Errors
-/// [`Error::NoSuchZone`] when there is none; [`Error::Damaged`] names the line.
+/// Fails with [`Error::NoSuchZone`] if the file does not exist, or with [`Error::Damaged`], which
+/// names the line.
 pub fn load(root: &Root, zone: &ZoneName) -> Result<Config, Error> {
     let path = root.xml(zone);
     match read_bounded(&path)? {
@@ -36,10 +37,11 @@ pub fn load(root: &Root, zone: &ZoneName) -> Result<Config, Error> {
     }
 }
 
-/// Reads the configuration that an active zone runs with.
+/// Reads the configuration with which an active zone runs.
 ///
 /// # Errors
-/// [`Error::NoSuchZone`] when none is known; [`Error::Damaged`] names the line.
+/// Fails with [`Error::NoSuchZone`] if the file does not exist, or with [`Error::Damaged`], which
+/// names the line.
 pub fn load_running(root: &Root, zone: &ZoneName) -> Result<Config, Error> {
     let path = root.running(zone);
     match read_bounded(&path)? {
@@ -48,48 +50,51 @@ pub fn load_running(root: &Root, zone: &ZoneName) -> Result<Config, Error> {
     }
 }
 
-/// Stores the configuration that an active zone runs with; it is gone after a boot of the host, as
-/// the zone is. For root only: no other program needs it.
+/// Stores the configuration with which an active zone runs. The file of a running zone ends with
+/// the next boot of the host, like the zone itself. Only root can read the file, because programs
+/// of other users do not need it.
 ///
 /// # Errors
-/// [`Error::File`]; the old file is then in place.
+/// Fails with [`Error::File`]. If the write fails, the old file stays.
 pub fn save_running(root: &Root, config: &Config) -> Result<(), Error> {
     let path = root.running(config.name());
     let text = render(config);
     atomic::replace(&path, text.as_bytes(), 0o600, Durability::Volatile)
 }
 
-/// Stores the configuration of its zone, durably.
+/// Stores the configuration of a zone, durably.
 ///
 /// # Errors
-/// [`Error::File`]; the old file is then in place.
+/// Fails with [`Error::File`]. If the write fails, the old file stays.
 pub fn save(root: &Root, config: &Config) -> Result<(), Error> {
     save_as(root, config, Durability::Stable)
 }
 
-/// Stores the configuration of a new zone: it is durable once the zone's entry in
-/// the index is, which must be written next. Without that entry it does not count.
+/// Stores the configuration of a new zone. The configuration file becomes durable together with the
+/// zone's entry in the index, which the caller must write next. A configuration file without an
+/// entry in the index has no effect.
 ///
 /// # Errors
-/// See [`save`].
+/// Fails like [`save`].
 pub fn save_before_index(root: &Root, config: &Config) -> Result<(), Error> {
     save_as(root, config, Durability::Content)
 }
 
-/// Stores the configuration of a new zone that [`settle`] makes durable, with others.
+/// Stores the configuration of a new zone. [`settle`] makes the configuration files of several new
+/// zones durable together.
 ///
 /// # Errors
-/// See [`save`].
+/// Fails like [`save`].
 pub fn save_before_settle(root: &Root, config: &Config) -> Result<(), Error> {
     save_as(root, config, Durability::Volatile)
 }
 
-/// Makes the configurations of new zones durable, as far as [`save_before_index`] does:
-/// the index must be written next. For several it is one sync of their file system,
-/// which takes as long as that of one file.
+/// Makes the configurations of new zones as durable as [`save_before_index`] does, so the caller
+/// must write the index next. For several zones, one sync of the file system suffices, which takes
+/// as long as the sync of one file.
 ///
 /// # Errors
-/// [`Error::File`].
+/// Fails with [`Error::File`].
 pub fn settle(root: &Root, zones: &[&ZoneName]) -> Result<(), Error> {
     let Some(first) = zones.first() else {
         return Ok(());
@@ -114,12 +119,12 @@ fn save_as(root: &Root, config: &Config, durability: Durability) -> Result<(), E
     atomic::replace(&path, text.as_bytes(), mode, durability)
 }
 
-/// Removes the configuration of a zone that is in the index no more; that there is none is fine.
-/// Not durable: a zone exists by its entry in the index, and the next zone of that name overwrites
-/// a file that a power cut brings back.
+/// Removes the configuration of a zone that is no longer in the index. A missing file is no error.
+/// The removal is not durable, because a zone exists only if it is in the index. If the file
+/// reappears after a power cut, the next zone of that name overwrites the file.
 ///
 /// # Errors
-/// [`Error::File`].
+/// Fails with [`Error::File`].
 pub fn remove(root: &Root, zone: &ZoneName) -> Result<(), Error> {
     let path = root.xml(zone);
     match fs::remove_file(&path) {
@@ -130,14 +135,14 @@ pub fn remove(root: &Root, zone: &ZoneName) -> Result<(), Error> {
     }
 }
 
-/// The content of a file; `None` when there is no such file.
+/// Returns the content of a file, or `None` if the file does not exist.
 pub(crate) fn read_bounded(path: &Path) -> Result<Option<String>, Error> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::file("read", path)(error)),
     };
-    // Most are read at once into this.
+    // One read into this buffer is enough for most files.
     let mut bytes = Vec::with_capacity(4096);
     file.take(MAX_SIZE + 1)
         .read_to_end(&mut bytes)

@@ -1,4 +1,5 @@
-//! The process that holds a lock, for the message to the one that does not get it.
+//! Finds the process that holds a lock, for the error message of a command that cannot get the
+//! lock.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -10,20 +11,20 @@ use std::path::Path;
 use model::ZoneName;
 use rustix::fs::{major, minor};
 
-/// Options of the zone programs that take a word.
+/// Options of the zone programs that take an argument.
 const WITH_WORD: [&[u8]; 3] = [b"-z", b"-u", b"-R"];
 
 /// A zone whose lock another process holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Busy {
     zone: ZoneName,
-    /// The command and the process, `zoneadm boot (process 1234)`, if they are known.
+    /// The command and the process, if they are known: `zoneadm boot (process 1234)`.
     by: Option<String>,
 }
 
 impl Busy {
-    /// Looks for the holder of the lock file at `path`. Processes of other programs than the zone
-    /// programs, and those that have handed the lock on and ended, are not named.
+    /// Finds the holder of the lock file at `path`. [`Busy`] names no process if the holder is not
+    /// a zone program, or if the holder passed the lock on and ended.
     pub(super) fn of(zone: &ZoneName, path: &Path) -> Self {
         Self {
             zone: zone.clone(),
@@ -32,7 +33,7 @@ impl Busy {
     }
 }
 
-/// A zone that is busy with no known process.
+/// Makes the error for a lock whose holder is unknown.
 impl From<ZoneName> for Busy {
     fn from(zone: ZoneName) -> Self {
         Self { zone, by: None }
@@ -42,7 +43,7 @@ impl From<ZoneName> for Busy {
 impl fmt::Display for Busy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let zone = &self.zone;
-        // The text of Solaris, which scripts look for.
+        // Scripts search for this text, which is that of Solaris.
         write!(
             f,
             "zone '{zone}': another zoneadm may have an operation in progress"
@@ -54,7 +55,7 @@ impl fmt::Display for Busy {
     }
 }
 
-/// Returns the process that has locked a file by flock(2), as /proc/locks has it.
+/// Returns the process that has locked a file with flock(2), from /proc/locks.
 fn holder(path: &Path) -> Option<u32> {
     let stat = fs::metadata(path).ok()?;
     let (major, minor) = (major(stat.dev()), minor(stat.dev()));
@@ -65,7 +66,7 @@ fn holder(path: &Path) -> Option<u32> {
 
 fn holder_in(locks: &str, file: &str) -> Option<u32> {
     locks.lines().find_map(|line| {
-        // A second word "->" marks a process that waits.
+        // In a line of a waiting process, the second word is "->".
         match line.split_whitespace().collect::<Vec<_>>()[..] {
             [_, "FLOCK", _, "WRITE", process, name, ..] if name == file => process.parse().ok(),
             _ => None,
@@ -73,13 +74,14 @@ fn holder_in(locks: &str, file: &str) -> Option<u32> {
     })
 }
 
-/// Returns a process of the zone programs as `program subcommand (process id)`.
+/// Describes a process of a zone program as `program subcommand (process id)`.
 fn command(process: u32) -> Option<String> {
     let line = fs::read(format!("/proc/{process}/cmdline")).ok()?;
     Some(format!("{} (process {process})", shown(&line)?))
 }
 
-/// Returns the program and its subcommand; no other words, which may be secret.
+/// Returns the program and its subcommand. Further words of the command line are left out, because
+/// they may be secret.
 fn shown(line: &[u8]) -> Option<String> {
     let mut words = line.split(|byte| *byte == 0);
     let program = Path::new(OsStr::from_bytes(words.next()?)).file_name()?;
@@ -145,7 +147,7 @@ mod tests {
         let _held = crate::lock::exclusive(&path).unwrap();
         assert_eq!(holder(&path), Some(std::process::id()));
         let busy = Busy::of(&"web".parse().unwrap(), &path);
-        // The program of a test is none of the zone programs.
+        // The program of the test is not a zone program, so it is not named.
         assert_eq!(
             busy.to_string(),
             "zone 'web': another zoneadm may have an operation in progress."
