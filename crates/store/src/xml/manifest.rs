@@ -1,7 +1,7 @@
-//! Manifests of detached zones: a configuration, and the installed packages.
+//! Manifests of detached zones. A manifest has the configuration and the installed packages.
 //!
-//! As on Solaris the file is called `SUNWdetached.xml`, lies in the zonepath, and is the
-//! configuration with elements more:
+//! As on Solaris, the file is `SUNWdetached.xml` in the zonepath. The manifest is the configuration
+//! with additional elements:
 //!
 //! ```xml
 //! <zone name="web" zonepath="/zones/web" brand="native" ...>
@@ -11,8 +11,9 @@
 //! </zone>
 //! ```
 //!
-//! `arch` is there where several architectures of a package may be installed at once. It
-//! may come from another host, so it is read with the same bounds as a configuration.
+//! The attribute `arch` exists only if several architectures of a package can be installed
+//! together. A manifest may come from another host, so it is read with the same limits as a
+//! configuration.
 
 use std::fs::File;
 use std::io::Read;
@@ -27,43 +28,43 @@ use super::{MAX_SIZE, parse_any, read_bounded, render};
 use crate::atomic::{self, Durability};
 use crate::{Damage, Error};
 
-/// Name of the file in a zonepath.
+/// Name of the manifest in a zonepath.
 pub const DETACHED: &str = "SUNWdetached.xml";
 
-/// The format of manifests that is written.
+/// The format of manifests that this program writes.
 const FORMAT: u64 = 1;
 
-/// Longest name, version or other word, in bytes.
+/// Maximum length of a name, version or other word, in bytes.
 const MAX_WORD: usize = 1024;
 
-/// A package on record.
+/// A package that the manifest lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
-    /// Its name.
+    /// The name of the package.
     pub name: String,
-    /// Its architecture, where that makes a difference.
+    /// The architecture of the package, if several architectures can be installed together.
     pub architecture: String,
-    /// Its version.
+    /// The version of the package.
     pub version: String,
 }
 
-/// A manifest.
+/// The content of a manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
-    /// The zone's configuration.
+    /// The configuration of the zone.
     pub config: Config,
-    /// The zone's identity, which it keeps.
+    /// The UUID of the zone, which stays the same when the zone is attached.
     pub uuid: Option<Uuid>,
-    /// The system in its root, `debian 12`; empty when it is not known.
+    /// The distribution in the zone's root, such as `debian 12`; empty if it is unknown.
     pub system: String,
-    /// Its package manager; empty without one.
+    /// The package manager of the root; empty if the root has none.
     pub manager: String,
     /// The installed packages.
     pub packages: Vec<Package>,
 }
 
 impl Manifest {
-    /// The whole file.
+    /// Returns the text of the whole manifest.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = render(&self.config);
@@ -93,10 +94,10 @@ impl Manifest {
         text
     }
 
-    /// Reads a manifest; `path` is its name in messages.
+    /// Parses a manifest. `path` is the name of the manifest in messages.
     ///
     /// # Errors
-    /// [`Error::Damaged`].
+    /// Fails with [`Error::Damaged`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
         let damaged = |reason: Damage| Error::Damaged {
             path: path.to_owned(),
@@ -118,7 +119,7 @@ impl Manifest {
                     let zone: ZoneName = name
                         .parse()
                         .map_err(|_| damaged(Damage::ZoneName(escaped(&name))))?;
-                    // All that is not of a configuration is passed over there.
+                    // `parse_any` skips all elements that do not belong to a configuration.
                     manifest = Some(Self {
                         config: parse_any(text, path, &zone)?,
                         uuid: None,
@@ -159,20 +160,20 @@ impl Manifest {
         manifest.ok_or_else(|| damaged(Damage::NoZone))
     }
 
-    /// Reads the manifest at `path`; `None` when there is none.
+    /// Reads the manifest at `path`. Returns `None` if the file does not exist.
     ///
     /// # Errors
-    /// [`Error::Damaged`], [`Error::File`].
+    /// Fails with [`Error::Damaged`] or [`Error::File`].
     pub fn load(path: &Path) -> Result<Option<Self>, Error> {
         read_bounded(path)?
             .map(|text| Self::parse(&text, path))
             .transpose()
     }
 
-    /// Reads a manifest from a stream that is called `name` in messages.
+    /// Reads a manifest from a stream. `name` is the name of the stream in messages.
     ///
     /// # Errors
-    /// [`Error::Damaged`], [`Error::File`].
+    /// Fails with [`Error::Damaged`] or [`Error::File`].
     pub fn from_stream(stream: impl Read, name: &Path) -> Result<Self, Error> {
         let mut text = String::new();
         stream
@@ -192,17 +193,17 @@ impl Manifest {
     /// Stores a manifest in a zonepath, durably.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// Fails with [`Error::File`].
     pub fn save(&self, zonepath: &Path) -> Result<(), Error> {
         let path = zonepath.join(DETACHED);
         atomic::replace(&path, self.text().as_bytes(), 0o600, Durability::Stable)
     }
 }
 
-/// Removes the manifest from a zonepath; that there is none is fine.
+/// Removes the manifest from a zonepath. A missing manifest is no error.
 ///
 /// # Errors
-/// [`Error::File`].
+/// Fails with [`Error::File`].
 pub fn remove(zonepath: &Path) -> Result<(), Error> {
     let path = zonepath.join(DETACHED);
     match std::fs::remove_file(&path) {
@@ -210,7 +211,8 @@ pub fn remove(zonepath: &Path) -> Result<(), Error> {
             Err(Error::file("remove", &path)(error))
         }
         _ => {
-            // Gone for good: a zone with a manifest is taken for a detached one.
+            // The sync makes the removal durable, because a zone with a manifest counts as
+            // detached.
             let _ = File::open(zonepath).and_then(|folder| folder.sync_all());
             Ok(())
         }
@@ -228,7 +230,8 @@ fn pair(text: &mut String, name: &str, value: &str) {
     text.push('"');
 }
 
-/// An attribute; empty when it is not there. No control characters: they go to a terminal.
+/// Returns the value of an attribute, or an empty string if the attribute is missing. Fails for
+/// control characters, because the value may be printed on a terminal.
 fn word(start: &BytesStart, name: &'static str) -> Result<String, Damage> {
     for attribute in start.attributes() {
         let attribute = attribute?;
@@ -284,7 +287,7 @@ mod tests {
         let mut manifest = manifest();
         let path = Path::new("SUNWdetached.xml");
         assert_eq!(Manifest::parse(&manifest.text(), path).unwrap(), manifest);
-        // Also where the configuration has elements of its own.
+        // The manifest is also read back if the configuration has resource elements.
         let spec = model::table::resource("inherit-pkg-dir").unwrap();
         let mut dir = model::config::Resource::new(spec);
         dir.set("dir", "/usr").unwrap();
@@ -295,7 +298,7 @@ mod tests {
             Manifest::from_stream(text.as_bytes(), path).unwrap(),
             manifest
         );
-        // It is also a valid configuration.
+        // The manifest is also a valid configuration file.
         let zone = "web".parse().unwrap();
         assert_eq!(parse_any(&text, path, &zone).unwrap(), manifest.config);
     }
@@ -318,7 +321,7 @@ mod tests {
     #[test]
     fn an_older_manifest_is_read_and_a_newer_one_refused() {
         let path = Path::new("SUNWdetached.xml");
-        // Written by the programs of df5d183.
+        // The programs of commit df5d183 wrote this file.
         let old = Manifest::parse(include_str!("../../fixtures/SUNWdetached.xml"), path).unwrap();
         assert_eq!(old.config.name().as_str(), "away");
         assert!(old.uuid.is_some());

@@ -1,4 +1,4 @@
-//! Reading.
+//! Reads configurations from XML.
 
 use std::path::Path;
 
@@ -10,19 +10,19 @@ use quick_xml::events::{BytesStart, Event};
 
 use crate::{Damage, Error, Part};
 
-/// Reads a configuration. The file must call itself `written`; the
-/// configuration is that of `zone` (they differ for templates).
+/// Reads a configuration for `zone`. The name in the file must equal `written`. For a template,
+/// `written` is the name of the template.
 ///
 /// # Errors
-/// [`Error::Damaged`] with the line and the error in it.
+/// Fails with [`Error::Damaged`], which has the line and the problem.
 pub fn parse(text: &str, path: &Path, written: &str, zone: &ZoneName) -> Result<Config, Error> {
     read(text, path, Some(written), zone)
 }
 
-/// Reads a configuration whatever it calls itself, as that of `zone`.
+/// Reads a configuration for `zone`, and accepts any name in the file.
 ///
 /// # Errors
-/// See [`parse`].
+/// Fails like [`parse`].
 pub fn parse_any(text: &str, path: &Path, zone: &ZoneName) -> Result<Config, Error> {
     read(text, path, None, zone)
 }
@@ -46,13 +46,13 @@ struct File<'a> {
     reader: Reader<&'a [u8]>,
 }
 
-/// The next part of a well-formed file, without comments and blanks.
+/// The next part of a well-formed XML file. Comments and blanks of the file are skipped.
 enum Next<'a> {
-    /// An element; true when content follows.
+    /// The start of an element. The second field is true if the element has content.
     Element(BytesStart<'a>, bool),
-    /// The end of the element around it.
+    /// The end of the enclosing element.
     End,
-    /// The end of the file.
+    /// The end of the XML file.
     Eof,
 }
 
@@ -74,7 +74,7 @@ impl<'a> File<'a> {
                 named = true;
                 continue;
             }
-            // The DTD fixes the version of the format.
+            // The DTD says that the version of the format is 1.
             if name == "version" && value == "1" {
                 continue;
             }
@@ -101,7 +101,7 @@ impl<'a> File<'a> {
     }
 
     fn resources(&mut self, config: &mut Config) -> Result<(), Damage> {
-        // They may stand before the element they belong to.
+        // A sibling element may precede the resource element to which it belongs.
         let mut siblings = Vec::new();
         loop {
             let (start, has_content) = match self.next()? {
@@ -146,7 +146,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Skips an element that says nothing about a configuration.
+    /// Skips an element that does not belong to a configuration.
     fn skip(&mut self) -> Result<(), Damage> {
         let mut depth = 1;
         while depth > 0 {
@@ -223,7 +223,7 @@ impl<'a> File<'a> {
                 Event::End(_) => return Ok(Next::End),
                 Event::Eof => return Ok(Next::Eof),
                 Event::Text(text) if text.iter().all(u8::is_ascii_whitespace) => {}
-                // An internal subset could define entities.
+                // A document type with an internal subset could define entities.
                 Event::DocType(text) if text.contains(&b'[') => {
                     return Err(Damage::InternalSubset);
                 }
@@ -240,7 +240,8 @@ fn is_attribute(spec: &PropertySpec, name: &str) -> bool {
     matches!(spec.xml, Xml::Attribute(attribute) if attribute == name)
 }
 
-/// The property of which an attribute is an end, and whether it is the lower one.
+/// Returns the range property to which an attribute belongs, and true if the attribute is the lower
+/// end.
 fn range_end(spec: &ResourceSpec, name: &str) -> Option<(&'static str, bool)> {
     spec.properties
         .iter()
@@ -251,7 +252,7 @@ fn range_end(spec: &ResourceSpec, name: &str) -> Option<(&'static str, bool)> {
         })
 }
 
-/// The property that an element beside its resource holds.
+/// Returns the resource and the property that a sibling element holds.
 fn sibling(start: &BytesStart) -> Option<(&'static ResourceSpec, &'static PropertySpec)> {
     RESOURCES.iter().find_map(|spec| {
         let mut properties = spec.properties.iter();
@@ -297,7 +298,8 @@ fn is_child(spec: &PropertySpec, start: &BytesStart) -> bool {
     }
 }
 
-/// The value in a child element: the field or fields the table names, no others.
+/// Returns the value of a child element. The element must have exactly the fields that the table
+/// names.
 fn child(spec: &PropertySpec, start: &BytesStart) -> Result<Value, Damage> {
     let pairs = attributes(start)?;
     let Xml::Children { element, attribute } = spec.xml else {
@@ -312,8 +314,8 @@ fn child(spec: &PropertySpec, start: &BytesStart) -> Result<Value, Damage> {
     }
 }
 
-/// Attributes with the five predefined entities and character references
-/// resolved; any other entity is an error, as is a second one of the same name.
+/// Returns the attributes of an element, with character references and the five predefined entities
+/// resolved. Fails for any other entity, and for a repeated attribute name.
 fn attributes(start: &BytesStart) -> Result<Vec<(String, String)>, Damage> {
     let mut pairs = Vec::new();
     for attribute in start.attributes() {

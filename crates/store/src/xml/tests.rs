@@ -58,7 +58,7 @@ fn reads_what_illumos_writes() {
          <attr name=\"comment\" type=\"string\" value=\"a &quot;quoted&quot; word\"/>\n\
          </zone>",
     );
-    // The language could not write the quotes back.
+    // A value with double quotes is refused, because zonecfg could not write it.
     assert!(config.unwrap_err().contains("double quote"));
     let config = read(
         "<zone name='web1' autoboot='true' brand='ipkg' version='1'><filesystem special='/e' raw='' \
@@ -180,7 +180,7 @@ fn files_are_saved_loaded_and_removed() {
 
 #[test]
 fn a_limit_leaves_behind_what_can_be_read() {
-    // swap becomes a resource control; the page size stays alone.
+    // The limit swap becomes a resource control, so the stored resource has only the page size.
     let mut memory = Resource::new(table::resource("capped-memory").unwrap());
     memory.set("swap", "1G").unwrap();
     memory.set("pagesize", "2M").unwrap();
@@ -223,7 +223,7 @@ proptest! {
     }
 }
 
-/// In the shape that the original writes, with every element of its DTD.
+/// A file in the form that illumos writes, with every element of its DTD.
 const ILLUMOS: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE zone PUBLIC "-//Sun Microsystems Inc//DTD Zones//EN" "file:///usr/share/lib/xml/dtd/zonecfg.dtd.1">
 <!--
@@ -297,7 +297,7 @@ fn a_resource_control_of_another_release_is_kept_and_named() {
         ["Ignoring unrecognized rctl 'zone.max-adi-metadata-memory'."]
     );
     assert_eq!(model::verify::resource(&config.resources()[0]), []);
-    // A name that no release can have is damage.
+    // A name that no release can have is reported as damage.
     for name in ["process.max-file-size", "zone.", "zone.A b", "zone.x\u{e9}"] {
         let text = text(&format!("<rctl name=\"{name}\"/>"));
         assert!(parse(&text, path, "web1", &zone).is_err(), "{name}");

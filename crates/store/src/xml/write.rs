@@ -1,18 +1,18 @@
-//! Writing.
+//! Writes configurations as XML.
 
 use model::Config;
 use model::config::{Resource, Value};
 use model::table::{GLOBAL, PropertySpec, RESOURCES, Show, Xml};
 use quick_xml::escape::escape;
 
-/// The first lines of a file, as Solaris writes them. The system identifier is theirs too: it names
-/// the format, nothing ever opens it.
+/// The first lines of a file, as Solaris writes them. The system identifier is also that of
+/// Solaris. The system identifier only names the format, and no program opens that file.
 const PROLOGUE: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
     <!DOCTYPE zone PUBLIC \"-//Sun Microsystems Inc//DTD Zones//EN\" \
     \"file:///usr/share/lib/xml/dtd/zonecfg.dtd.1\">\n\
     <!-- Written by zonecfg; change it with zonecfg. -->\n";
 
-/// The whole file.
+/// Returns the text of the whole file.
 #[must_use]
 pub fn render(config: &Config) -> String {
     let mut out = String::with_capacity(1024);
@@ -29,7 +29,8 @@ pub fn render(config: &Config) -> String {
         return out;
     }
     out.push_str(">\n");
-    // By type as in the original's files, not in the order of their making.
+    // The resources are sorted by type, as in files of Solaris, not by the order in which they were
+    // added.
     for spec in RESOURCES {
         for resource in config.resources_of(spec.name) {
             element(&mut out, resource);
@@ -83,7 +84,7 @@ fn attribute(out: &mut String, spec: &PropertySpec, value: &str) {
             pair(out, min, low);
             pair(out, max, high);
         }
-        // A limit is the rctl element; lists and siblings are elements too.
+        // Limits, lists and siblings are written as elements, not as attributes.
         Xml::Rctl(_) | Xml::Children { .. } | Xml::Sibling { .. } => {}
     }
 }
@@ -98,7 +99,7 @@ fn child(out: &mut String, element: &str, attribute: &str, value: &Value) {
                 pair(out, name, text);
             }
         }
-        // Lists do not nest: the configuration admits none here.
+        // A list in a list does not occur, because configurations do not accept nested lists.
         Value::List(_) => {}
     }
     out.push_str("/>\n");
