@@ -1,4 +1,4 @@
-//! The commands of the language and the table of their words.
+//! The commands of the zonecfg language, and the table of their words.
 
 use std::fmt;
 
@@ -7,144 +7,144 @@ use model::config::Value;
 /// `property=value` pairs that select resources.
 pub type Filters = Vec<(String, Value)>;
 
-/// A command, parsed but not yet looked at in its scope.
+/// A parsed command, whose resource and properties are not checked yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// `add <resource>`, or in the resource scope `add <property> <value>`.
+    /// The command `add <resource>`, or `add <property> <value>` in the resource scope.
     Add {
-        /// The resource or property.
+        /// The name of the resource or property.
         what: String,
-        /// The value to add to a list.
+        /// The value to add to a list property.
         value: Option<Value>,
     },
-    /// `cancel`
+    /// The command `cancel`.
     Cancel,
-    /// `clear <property>`
+    /// The command `clear <property>`.
     Clear {
-        /// The property.
+        /// The name of the property.
         property: String,
     },
-    /// `commit [-n] [-q]`
+    /// The command `commit [-n] [-q]`.
     Commit(How),
-    /// `create [-F] [-b | -t <template> | -a <path> | -X]`
+    /// The command `create [-F] [-b | -t <template> | -a <path> | -X]`.
     Create {
-        /// Overwrite a configured zone without asking.
+        /// True to overwrite a configured zone without a question.
         force: bool,
-        /// The configuration that the new one starts from.
+        /// The configuration from which the new zone starts.
         template: Template,
     },
-    /// `delete [-F]`
+    /// The command `delete [-F]`.
     Delete {
-        /// Do not ask, and not only in state configured.
+        /// True to delete without a question, and in any state that is not active.
         force: bool,
     },
-    /// `end`
+    /// The command `end`.
     End,
-    /// `exit [-F]`
+    /// The command `exit [-F]`.
     Exit {
-        /// Do not ask.
+        /// True to exit without a question.
         force: bool,
     },
-    /// `export [-j] [-f <file>]`
+    /// The command `export [-j] [-f <file>]`.
     Export {
-        /// As JSON.
+        /// True to print JSON.
         json: bool,
-        /// The file to write instead of standard output.
+        /// The file to which the export is written, instead of standard output.
         file: Option<String>,
     },
-    /// `help [<subject>]`
+    /// The command `help [<subject>]`.
     Help {
-        /// A command, resource, property, or one of help's own subjects.
+        /// The subject: a command, resource, property, or a topic of help itself.
         subject: Option<String>,
     },
-    /// `info [-j] [<resource or property> [<filters>]]`
+    /// The command `info [-j] [<resource or property> [<filters>]]`.
     Info {
-        /// As JSON.
+        /// True to print JSON.
         json: bool,
-        /// The resource or property to print; everything when absent.
+        /// The resource or property to print; `None` means the whole configuration.
         what: Option<String>,
-        /// The properties that select among the resources.
+        /// The properties that select the resources to print.
         filters: Filters,
     },
-    /// `remove [-F] <resource> [<filters>]`, or `remove <property> <value>`.
+    /// The command `remove [-F] <resource> [<filters>]`, or `remove <property> <value>`.
     Remove {
-        /// Do not ask.
+        /// True to remove without a question.
         force: bool,
-        /// The resource or property.
+        /// The name of the resource or property.
         what: String,
-        /// The property or resource that the command acts on.
+        /// The filters of the resource, or the value to remove.
         argument: Argument,
     },
-    /// `revert [-F]`
+    /// The command `revert [-F]`.
     Revert {
-        /// Do not ask.
+        /// True to revert without a question.
         force: bool,
     },
-    /// `select <resource> <filters>`
+    /// The command `select <resource> <filters>`.
     Select {
-        /// The resource.
+        /// The name of the resource type.
         what: String,
         /// The properties that select the resource.
         filters: Filters,
     },
-    /// `set [-F] <property>=<value>`
+    /// The command `set [-F] <property>=<value>`.
     Set {
-        /// Allow changes that are allowed only in an alternate root.
+        /// True to allow changes that are allowed only in an alternate root.
         force: bool,
-        /// The property.
+        /// The name of the property.
         property: String,
-        /// Its new value.
+        /// The new value of the property.
         value: Value,
     },
-    /// `verify`
+    /// The command `verify`.
     Verify,
 }
 
 /// The options of `commit`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct How {
-    /// `-n`: nothing is changed.
+    /// The option `-n`: print the changes, but change nothing.
     pub dry_run: bool,
-    /// `-q`: nothing is told but warnings and errors.
+    /// The option `-q`: print only warnings and errors.
     pub quiet: bool,
 }
 
-/// The configuration that `create` starts from.
+/// The configuration from which `create` starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Template {
-    /// The system's default.
+    /// The default template of the system.
     Default,
-    /// `-b`: blank.
+    /// The option `-b`: the blank template.
     Blank,
-    /// `-t`: this template or zone.
+    /// The option `-t`: the template or zone of this name.
     Named(String),
-    /// `-a`: the configuration that a detached zone left in its zonepath.
+    /// The option `-a`: the configuration that a detached zone left in its zonepath.
     Detached(String),
-    /// `-X`: the file that is there for the zone already.
+    /// The option `-X`: the configuration file that already exists for the zone.
     Existing,
 }
 
-/// The argument after the name in `remove`.
+/// The argument that follows the name in `remove`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// Filters, perhaps none.
+    /// Filters that select resources, perhaps none.
     Filters(Filters),
-    /// A value.
+    /// A value to remove from a list property.
     Value(Value),
 }
 
 /// The scopes in which a command is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Outside a resource.
+    /// The command is allowed only outside a resource.
     Global,
-    /// Between `add` or `select` and `end`.
+    /// The command is allowed only in a resource: between `add` or `select` and `end`.
     Resource,
-    /// Everywhere.
+    /// The command is allowed outside and in a resource.
     Both,
 }
 
-/// The first word of a command.
+/// The word with which a command begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(
     missing_docs,
@@ -169,20 +169,21 @@ pub enum Verb {
     Verify,
 }
 
-/// A row of [`VERBS`].
+/// A row of [`VERBS`]: the description of one command.
 #[derive(Clone, Copy, Debug)]
 pub struct VerbSpec {
-    /// The command.
+    /// The command that the row describes.
     pub verb: Verb,
-    /// Its word.
+    /// The word of the command.
     pub name: &'static str,
-    /// Its forms, each on a line.
+    /// The forms of the command, one per line.
     pub usage: &'static str,
     /// The scopes in which the command is allowed.
     pub scope: Scope,
-    /// True when it changes the configuration: refused in read-only mode.
+    /// True if the command changes the configuration. In read-only mode a command that changes the
+    /// configuration is refused.
     pub changes: bool,
-    /// A sentence for `help`.
+    /// A sentence about the command for `help`.
     pub help: &'static str,
 }
 
@@ -337,7 +338,7 @@ const fn row(
 }
 
 impl Verb {
-    /// Finds a command by its word. Words are exact: no abbreviations. `?` is help.
+    /// Finds a command by its full word, without abbreviations. The word `?` means help.
     #[must_use]
     pub fn find(word: &str) -> Option<Self> {
         let word = if word == "?" { "help" } else { word };
@@ -345,10 +346,10 @@ impl Verb {
         row.map(|row| row.verb)
     }
 
-    /// Its row in [`VERBS`].
+    /// Returns the row of the command in [`VERBS`].
     #[must_use]
     pub fn spec(self) -> &'static VerbSpec {
-        // The rows stand in the order of the enum (tested below).
+        // The rows of the table are in the order of the enum, as a test below checks.
         &VERBS[self as usize]
     }
 }
@@ -360,7 +361,7 @@ impl fmt::Display for Verb {
 }
 
 impl Command {
-    /// Its first word.
+    /// Returns the word with which the command begins.
     #[must_use]
     pub const fn verb(&self) -> Verb {
         match self {

@@ -1,4 +1,4 @@
-//! Completion of a line that is being typed.
+//! Completes a line while the user types it.
 
 use model::Config;
 use model::brands::BRANDS;
@@ -11,15 +11,16 @@ use crate::{help, lex};
 /// The state of the session into which the line is typed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
-    /// The configuration as it stands.
+    /// The present configuration of the session.
     pub config: Option<&'a Config>,
-    /// The resource being specified.
+    /// The resource that the user specifies now, between `add` or `select` and `end`.
     pub resource: Option<&'a Resource>,
-    /// The names of templates and zones.
+    /// The names of all templates and zones.
     pub templates: &'a [String],
 }
 
-/// Returns the offset where the word at the end of `line` begins, and its possible completions.
+/// Returns the offset at which the last word of `line` begins, and the possible completions of this
+/// word.
 #[must_use]
 pub fn complete(line: &str, context: Context) -> (usize, Vec<String>) {
     let command_start = line.rfind(';').map_or(0, |at| at + 1);
@@ -99,7 +100,7 @@ fn candidates(before: &str, context: Context) -> Vec<String> {
     }
 }
 
-/// The types of the resources there are.
+/// Returns the resource types of which the configuration has a resource.
 fn present(config: Option<&Config>) -> Vec<String> {
     let Some(config) = config else {
         return Vec::new();
@@ -110,7 +111,8 @@ fn present(config: Option<&Config>) -> Vec<String> {
     present.map(|spec| format!("{} ", spec.name)).collect()
 }
 
-/// After `select fs `: its properties; after `select fs dir=`: the values there are.
+/// Returns the completions of a filter: the properties after `select fs `, the existing values
+/// after `select fs dir=`.
 fn filter_values(
     spec: &'static ResourceSpec,
     before: &str,

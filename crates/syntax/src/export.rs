@@ -1,4 +1,4 @@
-//! Prints the commands that make the configuration again, for `export`.
+//! Prints the commands that recreate a configuration, for `export`.
 
 use model::Config;
 use model::config::{Resource, Value};
@@ -6,14 +6,14 @@ use model::table::{self, GLOBAL, Kind, PropertySpec, RESOURCES, Show};
 
 use crate::lex::is_reserved;
 
-/// The commands, one on a line. They read back as the same configuration,
-/// under whatever zone name they are read.
+/// Returns the commands, one per line. Any zone that reads the commands gets the same
+/// configuration.
 #[must_use]
 pub fn export(config: &Config) -> String {
     let mut out = String::from("create -b\n");
     for spec in GLOBAL {
         if spec.alias().is_some() || !spec.brands.has(config.family()) {
-            // Limits are exported as the rctl resources that they are.
+            // Limits are exported as rctl resources.
             continue;
         }
         let value = config.get(spec.name);
@@ -21,8 +21,8 @@ pub fn export(config: &Config) -> String {
         if is_default && spec.show != Show::Always {
             continue;
         }
-        // As the original: a brand only when it is another, booleans and
-        // choices always, text when there is any.
+        // As on Solaris, the brand is exported only if it is not the default, a boolean or choice
+        // always, and a text only if it is not empty.
         if spec.kind != Kind::ZoneName
             && !(is_default && (spec.kind == Kind::Brand || value.is_empty()))
         {
@@ -41,7 +41,8 @@ pub fn export(config: &Config) -> String {
     out
 }
 
-/// The original's order, which is not that of `info`; other types follow.
+/// The order of resource types in exports of Solaris, which differs from the order of `info`. In an
+/// export, resources of all other types follow at the end.
 const ORDER: &[&str] = &[
     "inherit-pkg-dir",
     "fs",
@@ -59,8 +60,7 @@ fn resource(out: &mut String, resource: &Resource) {
     out.push_str(&format!("add {}\n", spec.name));
     for property in spec.properties {
         let value = resource.get(property.name);
-        // Of a resource, only the set properties are exported, and limits are resources
-        // of their own.
+        // Only the set properties of a resource are exported. Limits are separate rctl resources.
         if resource.is_set(property.name) && !value.is_empty() {
             set(out, property.name, &written(property, value));
         }
@@ -71,7 +71,7 @@ fn resource(out: &mut String, resource: &Resource) {
     out.push_str("end\n");
 }
 
-/// Sizes as people write them.
+/// Returns a value as export writes it: a size with a suffix, any other value unchanged.
 fn written(spec: &PropertySpec, value: &str) -> String {
     match (spec.kind, value.parse()) {
         (Kind::Size, Ok(bytes)) => table::exact_size(bytes),
@@ -100,7 +100,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// In double quotes where the language needs them.
+/// Puts a value in double quotes if the language requires them.
 fn quoted(value: &str, in_brackets: bool) -> String {
     let must = value.is_empty()
         || value.chars().any(is_reserved)

@@ -4,14 +4,14 @@ use model::table::{self, Effect, GLOBAL, Kind, PropertySpec, RESOURCES, Resource
 
 use crate::command::{Scope, VERBS, Verb};
 
-/// The synopsis of the program.
+/// The synopsis of zonecfg.
 pub const USAGE: &str = "usage:\n\
     \tzonecfg help\n\
     \tzonecfg [-R <root>] {-z <zone> | -u <uuid>} [-r]\t\t(interactive)\n\
     \tzonecfg [-R <root>] {-z <zone> | -u <uuid>} [-r] <command>\n\
     \tzonecfg [-R <root>] {-z <zone> | -u <uuid>} [-r] -f <command-file>\n";
 
-/// Help on a subject; `None` when there is no such subject.
+/// Returns the help text on a subject, or `None` if the subject is unknown.
 #[must_use]
 pub fn subject(subject: &str) -> Option<String> {
     match subject {
@@ -40,7 +40,7 @@ pub fn subject(subject: &str) -> Option<String> {
     (!out.is_empty()).then_some(out)
 }
 
-/// The commands of a scope, or all of them.
+/// Returns the list of commands of a scope, or of all commands.
 #[must_use]
 pub fn commands(scope: Option<Scope>) -> String {
     let mut out = String::from("The commands are:\n");
@@ -56,7 +56,7 @@ pub fn commands(scope: Option<Scope>) -> String {
     out
 }
 
-/// The usage lines of a command, as printed after a wrong use of it.
+/// Returns the usage lines of a command, which are printed after a syntax error.
 #[must_use]
 pub fn usage(verb: Verb) -> String {
     format!("usage:\n{}\n", verb.spec().usage)
@@ -75,7 +75,7 @@ fn command(verb: Verb) -> String {
     out
 }
 
-/// Returns examples of a command or resource where they say more than words.
+/// Returns examples of a command or resource, if examples are more useful than a description.
 fn examples(name: &str) -> &'static str {
     match name {
         "add" => "add fs\nadd options ro          (in the resource fs)",
@@ -152,7 +152,7 @@ fn property(out: &mut String, spec: &PropertySpec) {
             text.push_str(&format!(" {min} to {max}."));
         }
         Kind::Int { min, .. } => text.push_str(&format!(" {min} or more.")),
-        // Choices that the help names stand in it in the same words.
+        // The choices are listed only if the help sentence does not already name all of them.
         Kind::Enum(words) if words.iter().any(|word| !spec.help.contains(word)) => {
             text.push_str(&format!(" One of {}.", words.join(", ")));
         }
@@ -181,13 +181,13 @@ const fn effect(effect: Effect) -> &'static str {
 
 const INDENT: &str = "    ";
 
-/// Width of the column of names.
+/// Width of the column of names, in columns.
 const NAMES: usize = 16;
 
-/// Maximum length of a line, in columns: terminals have at least as many.
+/// Maximum length of a line, in columns. Every terminal has at least this width.
 const MAX_LINE_COLUMNS: usize = 79;
 
-/// A name and, in the column beside it, its text.
+/// Adds a name, and beside it a column with the text.
 fn beside(out: &mut String, name: &str, text: &str) {
     let column = " ".repeat(INDENT.len() + NAMES);
     let mut lines = String::new();
@@ -202,7 +202,7 @@ fn beside(out: &mut String, name: &str, text: &str) {
     out.push_str(&lines);
 }
 
-/// Text in lines that fit, each after `indent`.
+/// Adds a text in lines of at most [`MAX_LINE_COLUMNS`] columns, each with `indent` at its start.
 fn wrap(out: &mut String, indent: &str, text: &str) {
     let mut line = indent.to_owned();
     for word in text.split_whitespace() {
@@ -227,7 +227,7 @@ fn first_sentence(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// Lines are broken anywhere between words.
+    /// Returns true if the text contains the help sentence. Line breaks count as blanks.
     fn holds(text: &str, help: &str) -> bool {
         let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         plain(text).contains(&plain(help))
@@ -258,7 +258,7 @@ mod tests {
         let names = names.chain(RESOURCES.iter().map(|spec| spec.name));
         for name in names.chain(["commands", "syntax"]) {
             let text = subject(name).unwrap();
-            // The forms of a command stand as they are.
+            // The forms of a command are not wrapped, so their lines may be longer.
             let text = text.lines().filter(|line| !line.contains('<'));
             for line in text {
                 assert!(line.len() <= MAX_LINE_COLUMNS, "{name}: {line}");

@@ -6,7 +6,8 @@ use model::table::{self, GLOBAL, Kind, PropertySpec, RESOURCES, ResourceSpec, Sh
 
 use crate::command::Filters;
 
-/// Everything: the global properties, set or not, then the resources by type.
+/// Returns the whole configuration: first the global properties, set or not, then the resources by
+/// type.
 #[must_use]
 pub fn all(config: &Config) -> String {
     let mut out = String::new();
@@ -24,8 +25,9 @@ pub fn all(config: &Config) -> String {
     out
 }
 
-/// Returns a line for a global property, tokens expanded, below a line with the tokens; limits that
-/// are set stand in brackets.
+/// Returns the line of a global property with its tokens expanded. If the value has tokens, a line
+/// with the unexpanded value precedes that line. A limit is printed in brackets, and only if the
+/// limit is set.
 #[must_use]
 pub fn property(config: &Config, spec: &PropertySpec) -> String {
     let mut out = String::new();
@@ -45,7 +47,7 @@ pub fn property(config: &Config, spec: &PropertySpec) -> String {
     out
 }
 
-/// The resources of one type that match.
+/// Returns the resources of one type that match the filters.
 #[must_use]
 pub fn resources(config: &Config, spec: &'static ResourceSpec, filters: &Filters) -> String {
     let instances = config.instances(spec);
@@ -55,13 +57,13 @@ pub fn resources(config: &Config, spec: &'static ResourceSpec, filters: &Filters
     matching.map(|one| resource(config, one)).collect()
 }
 
-/// Returns the lines of a resource, complete or not.
+/// Returns the lines of a resource. The resource may be incomplete.
 #[must_use]
 pub fn resource(config: &Config, resource: &Resource) -> String {
     let spec = resource.spec();
     let mut out = format!("{}:\n", spec.name);
     for property in spec.properties {
-        // Properties without a use for this brand are shown if they are set.
+        // A property that this brand does not have is shown only if it is set.
         let foreign = !property.brands.has_in_resource(config.family());
         let later = property.show == Show::WhenSet && property.alias().is_none();
         if !(foreign || later) || resource.is_set(property.name) {
@@ -71,7 +73,7 @@ pub fn resource(config: &Config, resource: &Resource) -> String {
     out
 }
 
-/// The lines of one property of a resource.
+/// Adds the lines of one property of a resource.
 pub fn resource_property(
     out: &mut String,
     config: &Config,
@@ -91,11 +93,11 @@ pub fn resource_property(
             out.push_str(&format!("\t[{}: {}]\n", spec.name, readable(spec, value)));
         }
     } else if value.is_empty() && matches!(spec.kind, Kind::Size) {
-        // Of limits only those that there are.
+        // A limit without a value is not shown.
     } else if value.is_empty() {
         out.push_str(&format!("\t{} not specified\n", spec.name));
     } else if spec.secret {
-        // As Solaris says it; export has it.
+        // Solaris prints this word for a secret. `export` prints the value of the secret.
         out.push_str(&format!("\t{} redacted\n", spec.name));
     } else if let Some(expanded) = config.expanded_in(resource, spec.name, value) {
         line(
@@ -118,7 +120,7 @@ fn line(out: &mut String, indent: &str, name: &str, value: &str) {
     out.push('\n');
 }
 
-/// Sizes in short; everything else as it is.
+/// Returns a size in its short form, and any other value unchanged.
 fn readable(spec: &PropertySpec, value: &str) -> String {
     match (spec.kind, value.parse()) {
         (Kind::Size, Ok(bytes)) => table::short_size(bytes),
@@ -126,7 +128,8 @@ fn readable(spec: &PropertySpec, value: &str) -> String {
     }
 }
 
-/// The original quotes blanks and nothing else here; export quotes all that must be.
+/// Puts a value with blanks in double quotes. As on Solaris, `info` quotes no other characters,
+/// while `export` quotes every value that needs quotes.
 fn quoted(value: &str) -> String {
     if value.contains(' ') {
         format!("\"{value}\"")

@@ -1,9 +1,9 @@
 //! Builds the JSON that `info -j` and `export -j` print.
 //!
-//! Booleans are booleans, whole numbers and sizes (in bytes) numbers, everything else
-//! text. Lists are arrays, resource types arrays of objects, those that a zone has at
-//! most once objects. Where a value has tokens, `<property>.template` has it as it was
-//! set. docs/zone.schema.json is the schema.
+//! A boolean is a JSON boolean. Whole numbers and sizes (in bytes) are numbers. All other values
+//! are strings. A list is an array. A resource type is an array of objects, or one object if a zone
+//! has at most one such resource. If a value has tokens, `<property>.template` holds the value
+//! without expansion. The schema of the JSON is docs/zone.schema.json.
 
 use model::Config;
 use model::config::{Resource, Value};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::command::Filters;
 
-/// The whole configuration.
+/// Returns the JSON of the whole configuration.
 #[must_use]
 pub fn all(config: &Config) -> String {
     let mut object = Map::new();
@@ -45,13 +45,13 @@ pub fn property(config: &Config, spec: &PropertySpec) -> String {
     text(&Json::Object(object))
 }
 
-/// The resources of one type that match, as an array.
+/// Returns the resources of one type that match the filters, as an array.
 #[must_use]
 pub fn resources(config: &Config, spec: &'static ResourceSpec, filters: &Filters) -> String {
     text(&Json::Array(list(config, spec, filters)))
 }
 
-/// Returns the JSON of a resource, complete or not.
+/// Returns the JSON of a resource. The resource may be incomplete.
 #[must_use]
 pub fn resource(config: &Config, resource: &Resource) -> String {
     text(&object(config, resource))

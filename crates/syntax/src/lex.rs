@@ -1,31 +1,31 @@
-//! Tokens of one line.
+//! Splits a line into tokens.
 //!
-//! Blanks separate; `;` ends a command; `#` where a command would begin makes
-//! the rest of the line a comment. `= [ ] ( ) "` are reserved everywhere, `,`
-//! only inside brackets. Double quotes embed blanks and reserved characters;
-//! there is no escape for a double quote, and one that is not closed ends with
-//! the line. So every line has tokens: nothing here can fail.
+//! Blanks separate tokens, and `;` ends a command. A `#` at the start of a command makes the rest
+//! of the line a comment. The characters `= [ ] ( ) "` are reserved everywhere, and `,` is reserved
+//! only inside brackets. Double quotes enclose blanks and reserved characters. A double quote
+//! cannot be escaped, and the end of the line closes an open one. Therefore every line has tokens,
+//! and the lexer never fails.
 
 use std::fmt;
 
-/// A token.
+/// A token of the zonecfg language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Token {
     /// Text without reserved characters.
     Word(String),
-    /// Text that stood in double quotes.
+    /// Text that was in double quotes.
     Quoted(String),
-    /// `=`
+    /// The character `=`.
     Equals,
-    /// `[`
+    /// The character `[`.
     OpenList,
-    /// `]`
+    /// The character `]`.
     CloseList,
-    /// `(`
+    /// The character `(`.
     OpenComplex,
-    /// `)`
+    /// The character `)`.
     CloseComplex,
-    /// `,` inside brackets.
+    /// The character `,` inside brackets.
     Comma,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// True for characters that a value must be quoted for.
+/// Returns true if a value with this character must be in quotes.
 #[must_use]
 pub const fn is_reserved(c: char) -> bool {
     matches!(
@@ -52,7 +52,7 @@ pub const fn is_reserved(c: char) -> bool {
     )
 }
 
-/// The tokens of each command of a line; empty commands are left out.
+/// Returns the tokens of each command of a line. Empty commands are left out.
 #[must_use]
 pub fn commands(line: &str) -> Vec<Vec<Token>> {
     let mut commands = Vec::new();

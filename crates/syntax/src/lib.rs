@@ -1,9 +1,9 @@
 //! The zonecfg language.
 //!
-//! [`lex`] and [`parse`] turn a line into [`command::Command`]s; a [`session::Session`]
-//! carries them out on a configuration; [`info`] and [`export`] print it; [`help`] and
-//! [`complete`] list the words. All of it is driven by [`model::table`] and pure: files,
-//! terminal and state of the zone are behind the traits of [`session`].
+//! [`lex`] and [`parse`] turn a line into [`command::Command`]s. A [`session::Session`] applies the
+//! commands to a configuration. [`info`] and [`export`] print the configuration; [`help`] and
+//! [`complete`] list the words. All modules of this crate read [`model::table`] and have no side
+//! effects: the files, the terminal and the state of the zone are behind the traits of [`session`].
 
 pub mod command;
 pub mod complete;

@@ -1,34 +1,34 @@
-//! From tokens to commands.
+//! Parses tokens into commands.
 
 use model::config::Value;
 
 use crate::command::{Argument, Command, Filters, How, Template, Verb};
 use crate::lex::{self, Token};
 
-/// Why a command could not be understood.
+/// The reason why a command cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SyntaxError {
-    /// The first word is no command.
+    /// The first word is not a command.
     #[error("syntax error at {}", self.at())]
     Unknown(String),
-    /// A token does not belong where it stands.
+    /// A token is not allowed at its position.
     #[error("syntax error at {}", self.at())]
     Unexpected {
-        /// The command.
+        /// The word of the command.
         verb: Verb,
-        /// The token.
+        /// The unexpected token.
         token: String,
     },
-    /// The command ends too early.
+    /// The command ends before it is complete.
     #[error("syntax error at {}", self.at())]
     Short {
-        /// The command.
+        /// The word of the command.
         verb: Verb,
     },
 }
 
 impl SyntaxError {
-    /// Returns the position of the error in its command.
+    /// Returns the position of the error in the command.
     #[must_use]
     pub fn at(&self) -> String {
         match self {
@@ -37,7 +37,7 @@ impl SyntaxError {
         }
     }
 
-    /// The command in which the error is, where one was recognised.
+    /// Returns the command with the error, or `None` if the error is in its first word.
     #[must_use]
     pub const fn verb(&self) -> Option<Verb> {
         match self {
@@ -47,7 +47,8 @@ impl SyntaxError {
     }
 }
 
-/// The commands of one line. An error spoils its own command only.
+/// Parses the commands of one line. An error in one command does not affect the other commands of
+/// the line.
 #[must_use]
 pub fn parse_line(line: &str) -> Vec<Result<Command, SyntaxError>> {
     lex::commands(line).into_iter().map(command).collect()
@@ -73,7 +74,7 @@ fn command(tokens: Vec<Token>) -> Result<Command, SyntaxError> {
     }
 }
 
-/// The tokens after the verb.
+/// The tokens after the first word of a command.
 struct Rest {
     verb: Verb,
     tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
@@ -193,7 +194,7 @@ impl Rest {
         })
     }
 
-    /// Takes the option when it is next.
+    /// Returns true if the next token is the option `flag`, and consumes this token.
     fn flag(&mut self, flag: &str) -> bool {
         self.tokens
             .next_if(|token| matches!(token, Token::Word(word) if word == flag))
@@ -222,7 +223,7 @@ impl Rest {
     fn pair(&mut self) -> Result<(String, Value), SyntaxError> {
         let name = self.word()?;
         self.expect(&Token::Equals)?;
-        // `set p=` is an empty value, as `set p=""`.
+        // `set p=` sets an empty value, like `set p=""`.
         let value = self.optional(Self::value)?;
         Ok((name, value.unwrap_or_else(|| Value::from(""))))
     }
@@ -298,7 +299,7 @@ impl Rest {
     }
 }
 
-/// Text fit for a message.
+/// Shortens and escapes a text for a message.
 fn shorten(text: &str) -> String {
     let mut shown: String = text.chars().take(80).collect();
     if shown.len() < text.len() {

@@ -1,8 +1,8 @@
-//! A zonecfg session: commands carried out on a configuration, one after the
-//! other, in the global or a resource scope.
+//! A zonecfg session, which applies commands to a configuration, one after the other, in the global
+//! scope or in the scope of a resource.
 //!
-//! The session holds a copy of the configuration. Nothing is stored before `commit` (or
-//! [`Session::finish`], which commits the accepted changes); `delete` alone acts at once.
+//! The session works on a copy of the configuration. Changes are stored only by `commit`, or by
+//! [`Session::finish`], which commits the accepted changes. `delete` alone takes effect at once.
 
 mod backing;
 mod edit;
@@ -19,63 +19,63 @@ use crate::SyntaxError;
 use crate::command::{Command, Filters, Scope, Verb};
 use crate::complete::Context;
 
-/// The user's side of a session.
+/// The output of a session, and its questions to the user.
 pub trait Console {
-    /// Prints text as it is.
+    /// Prints a text without any change.
     fn print(&mut self, text: &str);
 
-    /// Prints a text that may be long.
+    /// Prints a text that may be longer than the screen.
     fn page(&mut self, text: &str) {
         self.print(text);
     }
 
-    /// Prints a message that is no error.
+    /// Prints a message that is not an error.
     fn notice(&mut self, text: &str);
 
-    /// Prints one message about an error.
+    /// Prints one error message.
     fn error(&mut self, text: &str);
 
     /// Prints the message about a syntax error.
     fn syntax_error(&mut self, error: &SyntaxError);
 
-    /// Asks a question that defaults to no; `None` when there is no user to ask.
+    /// Asks a question whose default answer is no. Returns `None` if no user can answer.
     fn ask(&mut self, question: &str) -> Option<bool>;
 }
 
-/// The source of the commands, which decides how errors end a session.
+/// The source of the commands, which decides if an error ends the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// A terminal, or a pipe in its place: errors end nothing.
+    /// A terminal, or a pipe that replaces the terminal: no error ends the session.
     Interactive,
-    /// A file, or a pipe as `-f -`: the first error ends it.
+    /// A file, or a pipe as `-f -`: the first error ends the session.
     File,
-    /// The command line: all commands run, without questions at the end.
+    /// The command line: all commands run, and the session asks no questions at its end.
     Words,
 }
 
-/// The decision to go on or to stop after a command.
+/// The decision after a command: the session continues or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Read the next command.
+    /// The session continues: read the next command.
     Go,
-    /// The session is at its end: call [`Session::finish`].
+    /// The session ends: call [`Session::finish`].
     Exit,
-    /// End at once with status 1; nothing is to be committed.
+    /// The session ends at once with status 1, and commits nothing.
     Abort,
 }
 
-/// The result of a session.
+/// The result at the end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// Everything went well: status 0.
+    /// All commands succeeded: exit status 0.
     Ok,
-    /// Status 1.
+    /// A command failed: exit status 1.
     Failed,
-    /// The user wants to go on.
+    /// The user wants to continue the session.
     Again,
 }
 
-/// A session.
+/// A zonecfg session on one zone.
 #[derive(Debug)]
 pub struct Session<B, C> {
     backing: B,
@@ -83,12 +83,12 @@ pub struct Session<B, C> {
     mode: Mode,
     read_only: bool,
     alternate_root: bool,
-    /// The zone as the prompt shows it.
+    /// The name of the zone that the prompt shows.
     zone: ZoneName,
-    /// The stored configuration, to which `revert` goes back.
+    /// The name under which the zone is stored. `revert` reads the configuration of this name.
     stored_as: ZoneName,
     config: Option<Config>,
-    /// The stored configuration when `config` was read.
+    /// The stored configuration at the time when the session read it.
     base: Option<Config>,
     scope: Option<Open>,
     changed: bool,
@@ -97,30 +97,30 @@ pub struct Session<B, C> {
     force_exit: bool,
 }
 
-/// The resource being specified.
+/// The resource that the user specifies now.
 #[derive(Debug)]
 struct Open {
     resource: Resource,
-    /// The complex value that is being specified in a scope of its own.
+    /// The complex value that the user specifies now, in a nested scope.
     nested: Option<Nested>,
-    /// The resource as it was when it was selected.
+    /// The resource before the changes, if it was selected and not added.
     original: Option<Resource>,
 }
 
-/// A complex value being specified (`add mac` in anet).
+/// The complex value that the user specifies now (`add mac` in anet).
 #[derive(Debug)]
 struct Nested {
     spec: &'static PropertySpec,
     fields: Vec<(String, String)>,
 }
 
-/// A message was printed and the command is over.
+/// The command failed, and its error message was printed.
 struct Refused;
 
 type Done<T = ()> = Result<T, Refused>;
 
 impl<B: Backing, C: Console> Session<B, C> {
-    /// A session on one zone, which need not exist.
+    /// Returns a session on one zone. The zone of a session need not exist.
     pub fn new(zone: ZoneName, mode: Mode, backing: B, console: C) -> Self {
         Self {
             backing,
@@ -140,29 +140,30 @@ impl<B: Backing, C: Console> Session<B, C> {
         }
     }
 
-    /// Refuses every command that changes something.
+    /// If `read_only` is true, the session refuses every command that changes the configuration.
     #[must_use]
     pub const fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self
     }
 
-    /// Allows changes that are allowed only in an alternate root (`set -F zonepath`).
+    /// If `alternate_root` is true, the session allows `set -F zonepath`, which is allowed only in
+    /// an alternate root.
     #[must_use]
     pub const fn alternate_root(mut self, alternate_root: bool) -> Self {
         self.alternate_root = alternate_root;
         self
     }
 
-    /// Tells at the start of an interactive session when there is no such zone.
+    /// Prints a message at the start of an interactive session if the zone does not exist.
     pub fn greet(&mut self) {
-        // Not an error: the user is about to create it.
+        // A missing zone does not count as a failure here, because the user is about to create it.
         if !self.read_only && self.config().is_err() {
             self.failed = false;
         }
     }
 
-    /// Returns the text in front of the cursor.
+    /// Returns the prompt.
     #[must_use]
     pub fn prompt(&self) -> String {
         match &self.scope {
@@ -191,17 +192,17 @@ impl<B: Backing, C: Console> Session<B, C> {
         }
     }
 
-    /// The user's side.
+    /// Returns the console of the session.
     pub const fn console(&mut self) -> &mut C {
         &mut self.console
     }
 
-    /// The store's side.
+    /// Returns the store of the session.
     pub const fn backing(&mut self) -> &mut B {
         &mut self.backing
     }
 
-    /// Carries out the commands of one line.
+    /// Runs the commands of one line.
     pub fn line(&mut self, line: &str) -> Flow {
         for command in crate::parse_line(line) {
             let flow = match command {
@@ -222,7 +223,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         Flow::Go
     }
 
-    /// Carries out one command.
+    /// Runs one command.
     pub fn execute(&mut self, command: Command) -> Flow {
         let verb = command.verb();
         if verb.spec().changes && self.read_only {
@@ -272,7 +273,7 @@ impl<B: Backing, C: Console> Session<B, C> {
             } => self.set(force, &property, value),
             Command::Verify => self.verify(),
         };
-        // The message is out and the failure noted; a session goes on.
+        // An error message was already printed and recorded, and the session continues.
         let _ = done;
         Flow::Go
     }
@@ -315,7 +316,8 @@ impl<B: Backing, C: Console> Session<B, C> {
         }
     }
 
-    /// The configuration, read on first use.
+    /// Returns the configuration. The first call of `config` reads the configuration from the
+    /// store.
     fn config(&mut self) -> Done<&mut Config> {
         if self.config.is_none() {
             match self.backing.load(&self.stored_as) {
@@ -337,7 +339,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         self.config.as_mut().ok_or(Refused)
     }
 
-    /// The state of the stored zone; `None` when it is not stored.
+    /// Returns the state of the stored zone, or `None` if the zone is not stored.
     fn state(&mut self) -> Done<Option<State>> {
         match self.backing.state(&self.stored_as) {
             Ok(state) => Ok(state),
@@ -345,7 +347,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         }
     }
 
-    /// Refuses `<what>` where the zone has something on disk that depends on it.
+    /// Refuses the command `what` if the zone is incomplete or installed.
     fn check_not_installed(&mut self, what: &str) -> Done {
         match self.state()? {
             None | Some(State::Configured) => Ok(()),
@@ -367,7 +369,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         }
     }
 
-    /// Prints a message and notes the failure.
+    /// Prints an error message and records the failure.
     fn fail(&mut self, text: &str) {
         self.failed = true;
         self.console.error(text);
@@ -387,7 +389,7 @@ fn unknown_filter(spec: &ResourceSpec, filters: &Filters) -> Option<String> {
         .map(|name| format!("{name}: No such property type"))
 }
 
-/// An error with its causes.
+/// Returns an error and its causes in one text.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
