@@ -1,63 +1,65 @@
-//! The store as a session sees it.
+//! The interface between a session and the store.
 
 use model::{Config, State, ZoneName};
 
 use crate::command::How;
 
-/// A store of configurations.
+/// A store of zone configurations.
 pub trait Backing {
     /// The errors of the store.
     type Error: std::error::Error;
 
-    /// The stored configuration of a zone; `None` when there is no such zone.
+    /// Returns the stored configuration of a zone, or `None` if the zone does not exist.
     ///
     /// # Errors
-    /// When it cannot be told.
+    /// Fails if the configuration cannot be read.
     fn load(&mut self, zone: &ZoneName) -> Result<Option<Config>, Self::Error>;
 
-    /// The state of a zone; `None` when there is no such zone.
+    /// Returns the state of a zone, or `None` if the zone does not exist.
     ///
     /// # Errors
-    /// When it cannot be told.
+    /// Fails if the state cannot be determined.
     fn state(&mut self, zone: &ZoneName) -> Result<Option<State>, Self::Error>;
 
-    /// A new configuration of `zone` from a template or another zone; the
-    /// system's default template when `template` is `None`.
+    /// Returns a new configuration of `zone` from a template or from another zone. If `template` is
+    /// `None`, uses the default template of the system.
     ///
     /// # Errors
-    /// When there is no such template.
+    /// Fails if the template does not exist.
     fn template(&mut self, template: Option<&str>, zone: &ZoneName) -> Result<Config, Self::Error>;
 
-    /// The configuration that a detached zone has left in `zonepath`, for `zone`.
+    /// Returns the configuration that a detached zone left in `zonepath`, as a configuration of
+    /// `zone`.
     ///
     /// # Errors
-    /// When there is none.
+    /// Fails if `zonepath` has no such configuration.
     fn detached(&mut self, zonepath: &str, zone: &ZoneName) -> Result<Config, Self::Error>;
 
-    /// The configuration file that is there for a zone that does not exist.
+    /// Returns the configuration in an existing file of a zone that is not in the index.
     ///
     /// # Errors
-    /// When there is none.
+    /// Fails if the file does not exist.
     fn existing(&mut self, zone: &ZoneName) -> Result<Config, Self::Error>;
 
-    /// Returns the problems that a configuration has on this host and that cannot be seen from the
-    /// configuration alone, such as users that do not exist.
+    /// Returns the problems of a configuration that depend on this host, such as users that do not
+    /// exist.
     fn problems(&mut self, config: &Config) -> Vec<String>;
 
-    /// The directories of software that zones of this host inherit.
+    /// Returns the software directories that sparse zones of this host inherit.
     fn host_dirs(&self) -> &[&str];
 
-    /// Stores a configuration.
+    /// Stores a changed configuration.
     ///
     /// # Errors
-    /// When it cannot be stored, or when the stored configuration is no longer [`Change::base`].
+    /// Fails if the configuration cannot be stored, or if the stored configuration is no longer
+    /// [`Change::base`].
     fn commit(&mut self, change: &Change) -> Result<(), Self::Error>;
 
-    /// [`Self::commit`] as `commit -n -q` asks for it. A change of the stored configuration has no
-    /// remarks; a change of a running zone has.
+    /// Stores a configuration like [`Self::commit`], with the options of `commit -n -q`. The
+    /// default implementation ignores `-q`, because only a change of a running zone has remarks.
     ///
     /// # Errors
-    /// Those of [`Self::commit`].
+    /// Fails like [`Self::commit`].
     fn commit_how(&mut self, change: &Change, how: How) -> Result<(), Self::Error> {
         if how.dry_run {
             return Ok(());
@@ -65,29 +67,30 @@ pub trait Backing {
         self.commit(change)
     }
 
-    /// Deletes a zone's configuration; with `force` also the remains of a zone in any state that is
-    /// not active.
+    /// Deletes a zone's configuration. With `force`, also deletes the remains of a zone in any
+    /// state that is not active.
     ///
     /// # Errors
-    /// When it cannot be deleted.
+    /// Fails if the configuration cannot be deleted.
     fn delete(&mut self, zone: &ZoneName, force: bool) -> Result<(), Self::Error>;
 
     /// Writes an export to a file.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Fails with the error of the file system.
     fn write_export(&mut self, file: &str, text: &str) -> std::io::Result<()>;
 }
 
-/// The argument of [`Backing::commit`].
+/// The change that [`Backing::commit`] stores.
 #[derive(Debug)]
 pub struct Change<'a> {
-    /// The name under which the zone is stored so far, or would be.
+    /// The present name of the zone in the store. For a new zone, which is not stored yet, this is
+    /// the name at the start of the session.
     pub zone: &'a ZoneName,
-    /// The stored configuration when the session read it.
+    /// The stored configuration at the time when the session read it.
     pub base: Option<&'a Config>,
-    /// The configuration to store, perhaps under a new name.
+    /// The configuration to store, whose zone name may be new.
     pub config: &'a Config,
-    /// True when the zonepath of an installed zone was changed by force.
+    /// True if `set -F` changed the zonepath of an installed zone.
     pub zonepath_forced: bool,
 }

@@ -46,7 +46,8 @@ impl<B: Backing, C: Console> Session<B, C> {
         Ok(())
     }
 
-    /// The global zone has few settings, and to set another is a mistake at once.
+    /// Refuses a property or resource that the global zone does not have. The global zone has few
+    /// settings, so a wrong setting is refused at once.
     fn check_in_zone(&mut self, what: &str, brands: Brands) -> Done {
         if self.config()?.family() != Family::Global || brands.has(Family::Global) {
             return Ok(());
@@ -54,7 +55,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         self.refuse(&format!("{what}: the global zone does not have it."))
     }
 
-    /// Leaves the innermost scope and drops its settings.
+    /// Leaves the innermost scope and drops the settings made in this scope.
     pub(super) fn cancel(&mut self) {
         match &mut self.scope {
             Some(open) if open.nested.is_some() => open.nested = None,
@@ -99,7 +100,7 @@ impl<B: Backing, C: Console> Session<B, C> {
             self.check_in_zone(spec.name, spec.brands)?;
         }
         let fixed = spec.is_some_and(|spec| spec.fixed);
-        // An equal value is no change: scripts set it again.
+        // Setting the same value again is not a change, because scripts may do so.
         if fixed && self.config()?.get(property) != text {
             let active = self.state()?.is_some_and(State::is_active);
             if active || !force {
@@ -140,7 +141,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         }
         let installed = state.is_some_and(|state| state > State::Configured);
         let config = self.config()?;
-        // The files of an installed zone stay where they are.
+        // A rename does not move the files of an installed zone, so its zonepath stays.
         let zonepath = config.zonepath();
         config.rename(name.clone());
         let mut result = Ok(());
@@ -180,7 +181,8 @@ impl<B: Backing, C: Console> Session<B, C> {
         let problems = verify::resource(&open.resource);
         if !problems.is_empty() {
             for problem in problems {
-                // In its scope the resource needs no name.
+                // The message omits the resource, because the user is in the scope of this
+                // resource.
                 let text = match &problem {
                     Problem::NotSpecified(_, property) => format!("{property} not specified"),
                     other => other.to_string(),
@@ -252,7 +254,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         }
         let matching = self.matching(spec, &filters)?;
         match matching[..] {
-            // Force also means that it may be gone already (zonecfg(8)).
+            // With force, a missing resource is no error (zonecfg(8)).
             [] if force => return Ok(()),
             [] if filters.is_empty() => {
                 return self.refuse(&format!("remove {what}: No such entry"));
@@ -286,7 +288,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         Ok(())
     }
 
-    /// The resources that match.
+    /// Returns the resources that match the filters.
     fn matching(&mut self, spec: &'static ResourceSpec, filters: &Filters) -> Done<Vec<Resource>> {
         let config = self.config()?;
         let mut resources = config.instances(spec);

@@ -1,4 +1,4 @@
-//! Commands between the session and the store, and the end of a session.
+//! Commands that read from and write to the store, and the end of a session.
 
 use model::brands;
 use model::config::Resource;
@@ -58,8 +58,8 @@ impl<B: Backing, C: Console> Session<B, C> {
         Flow::Go
     }
 
-    /// Returns the stored configuration of the zone. A file that cannot be read is an error here:
-    /// `delete -F` removes it.
+    /// Returns the stored configuration of the zone. Fails if the file cannot be read; `delete -F`
+    /// can remove such a file.
     fn stored(&mut self) -> Done<Option<model::Config>> {
         match self.backing.load(&self.stored_as) {
             Ok(config) => Ok(config),
@@ -86,7 +86,7 @@ impl<B: Backing, C: Console> Session<B, C> {
                 return flow;
             }
         }
-        // Its message is out and the failure noted; the session goes on.
+        // An error message was already printed and recorded, and the session continues.
         let _ = self.delete_stored(force);
         Flow::Go
     }
@@ -94,12 +94,12 @@ impl<B: Backing, C: Console> Session<B, C> {
     fn delete_stored(&mut self, force: bool) -> Done {
         let zone = self.zone.clone();
         match self.state()? {
-            // Only in this session so far.
+            // The zone exists only in this session.
             None if self.changed => {
                 self.forget();
                 return Ok(());
             }
-            // With force the store searches for remains of the zone.
+            // With force, the store also searches for remains of a zone that is not stored.
             None if !force => return self.refuse(&format!("{zone}: No such zone configured")),
             Some(state) if state.is_active() || state == State::Mounted => {
                 return self.refuse(&format!(
@@ -120,8 +120,8 @@ impl<B: Backing, C: Console> Session<B, C> {
         Ok(())
     }
 
-    /// Asks the user. Returns the flow of control if the command must not continue. If there is no
-    /// user to ask, `otherwise` is printed and the session is over.
+    /// Asks the user to confirm a command. Returns `None` if the command must continue, otherwise
+    /// the flow after the command. If no user can answer, prints `otherwise` and ends the session.
     fn confirm(&mut self, question: &str, otherwise: &str) -> Option<Flow> {
         match self.console.ask(question) {
             Some(true) => None,
@@ -163,7 +163,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         Flow::Go
     }
 
-    /// Back to the beginning of the session.
+    /// Resets the session to its start.
     fn forget(&mut self) {
         self.zone = self.stored_as.clone();
         self.config = None;
@@ -214,7 +214,8 @@ impl<B: Backing, C: Console> Session<B, C> {
         Ok(())
     }
 
-    /// Prints every problem; gives the library's phrase for the first.
+    /// Prints every problem of the configuration. Returns the phrase of Solaris' libzonecfg for the
+    /// first one.
     fn problem(&mut self) -> Done<Option<&'static str>> {
         let problems = verify::config(self.config()?);
         let mut phrase = problems.first().map(Problem::phrase);
@@ -234,8 +235,8 @@ impl<B: Backing, C: Console> Session<B, C> {
         Ok(phrase)
     }
 
-    /// A brand whose name asks for a sparse root gets one, unless the zone
-    /// already has its root.
+    /// Adds the inherited directories of a sparse root if the name of the brand asks for a sparse
+    /// root. A zone that already has its root stays unchanged.
     fn complete(&mut self) -> Done {
         let config = self.config()?;
         let wants = brands::find(config.brand()).is_some_and(|brand| brand.sparse);
@@ -266,7 +267,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         Ok(())
     }
 
-    /// Ends the session: commits the accepted changes, unless a resource is incomplete.
+    /// Ends the session. Commits the accepted changes, unless a resource is incomplete.
     pub fn finish(&mut self) -> Finish {
         if self.scope.is_some() && self.force_exit {
             self.failed = true;
@@ -294,7 +295,8 @@ impl<B: Backing, C: Console> Session<B, C> {
             Finish::Ok
         }
     }
-    /// After commands from the command line there is no more input to ask for.
+    /// Asks a question at the end of a session. Returns `None` unless the session is interactive,
+    /// because other sessions have no input for an answer.
     fn ask_at_end(&mut self, question: &str) -> Option<bool> {
         if self.mode == Mode::Interactive && !self.force_exit {
             self.console.ask(question)

@@ -48,7 +48,7 @@ impl<B: Backing, C: Console> Session<B, C> {
     }
 
     pub(super) fn info(&mut self, json: bool, what: Option<&str>, filters: &Filters) -> Done {
-        // Loads the configuration, or tells that there is none.
+        // This call loads the configuration, or prints that the zone does not exist.
         self.config()?;
         let Some(config) = &self.config else {
             return Ok(());

@@ -5,7 +5,7 @@ use super::*;
 mod property;
 mod storing;
 
-/// A store in memory.
+/// A store in memory, for tests.
 #[derive(Default)]
 struct Memory {
     zones: BTreeMap<String, (State, Config)>,
@@ -89,7 +89,7 @@ impl Backing for Memory {
     }
 }
 
-/// A user who gives the prepared answers. Records the output, with errors as `! ...` and
+/// A user for tests, who gives the prepared answers. Records the output, with errors as `! ...` and
 /// questions as `? ...`.
 #[derive(Default)]
 struct User {
@@ -129,7 +129,7 @@ fn inherited(dir: &str) -> Resource {
     resource
 }
 
-/// A store with `web1` in a state.
+/// Returns a store with the zone `web1` in a state.
 fn with_web1(state: State) -> Memory {
     let mut memory = Memory::default();
     let config = memory.template(None, &name("web1")).unwrap();
@@ -325,7 +325,7 @@ fn end_stays_in_the_scope_on_error() {
          ! invalid attr value for type=uint\n\
          ! value: Clearing this property is not allowed\n"
     );
-    // Accepted changes are stored all the same; the status reports the errors.
+    // The accepted changes are stored nevertheless, and the exit status reports the errors.
     assert_eq!(ran.finish, Finish::Failed);
     assert_eq!(ran.stored("web1").filesystems().count(), 1);
 }
@@ -352,7 +352,7 @@ fn file_mode_stops_at_the_first_error_and_keeps_what_came_before() {
     assert_eq!(ran.finish, Finish::Failed);
     let config = ran.stored("web1");
     assert_eq!((config.autoboot(), config.bootargs()), (true, ""));
-    // The command line goes on.
+    // In the mode of the command line, an error does not stop later commands.
     let ran = run(with_web1(State::Configured), script);
     assert_eq!(ran.stored("web1").bootargs(), "-s");
     assert_eq!(ran.finish, Finish::Failed);

@@ -1,4 +1,5 @@
-//! Whatever a configuration or a line holds.
+//! Property tests: any configuration reads back from its export, and any line is parsed without a
+//! panic.
 
 use model::generate;
 use proptest::prelude::*;
@@ -6,7 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::export;
 
-/// Runs the output of export. Returns the configuration and the printed messages.
+/// Runs the commands of an export in a new session. Returns the printed messages and the
+/// configuration.
 fn read_back(config: &Config) -> (String, Option<Config>) {
     let mut session = Session::new(name("web1"), Mode::File, Memory::default(), User::default());
     for line in export::export(config).lines() {

@@ -1,4 +1,4 @@
-//! create, delete, commit, revert, renames, and how sessions end.
+//! Tests of create, delete, commit, revert, renames, and the end of a session.
 
 use super::*;
 use crate::export;
@@ -14,7 +14,7 @@ fn create_asks_before_it_overwrites() {
         "! Zone exists, input not from terminal and -F not specified:\n\
          create command ignored, exiting.\n"
     );
-    // Nothing at all was stored.
+    // The session stored nothing.
     assert_eq!((ran.finish, ran.memory.commits), (Finish::Failed, 0));
 
     let ask = |answer| {
@@ -61,7 +61,7 @@ fn properties_of_an_installed_zone_s_files_are_fixed() {
         ran.printed,
         "! Zone web1 is incomplete; set zonepath not allowed.\n"
     );
-    // The same value is no change, and other properties are free.
+    // Setting the same value again is allowed, and so is a change of a property that is not fixed.
     let script = "set brand=native; set zonepath=/zones/%{zonename}; set autoboot=true";
     assert_eq!(run(with_web1(State::Running), script).finish, Finish::Ok);
 }
@@ -158,7 +158,7 @@ fn a_sparse_brand_inherits_what_the_host_has() {
     let config = ran.stored("web1");
     assert_eq!(config.inherited_dirs().len(), 2);
     assert_eq!(config.brand(), "sparse");
-    // Its export makes the same zone again.
+    // The export of the zone makes the same zone again.
     let again = run(Memory::default(), &export::export(config));
     assert_eq!(again.stored("web1"), config);
     let mut memory = Memory::default();
