@@ -1,7 +1,8 @@
-//! The agent in the guest: commands there, over a virtual serial port.
+//! Runs commands in the guest through the guest agent, over a virtual serial port.
 //!
-//! This is the protocol of QEMU's guest agent, as far as it is needed; ours in the guest speaks the
-//! same. The guest is hostile: a reply is bounded, and is used only as a text and a number.
+//! The protocol is that of QEMU's guest agent, reduced to the commands that kernel zones need.
+//! zoneagent in the guest uses the same protocol. The guest is hostile: the size of a reply is
+//! limited, and a reply is used only as text and numbers.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -17,20 +18,20 @@ use crate::{Error, base64, qmp};
 /// Maximum size of a reply without a command's output, in bytes.
 const MAX_REPLY_BYTES: usize = 64 << 10;
 
-/// Maximum size of a reply with a command's output, in bytes: the agent's own limit for an output
-/// is 16 MiB, which base64 makes longer, and there are two.
+/// Maximum size of a reply with a command's output, in bytes. The agent limits each output to 16
+/// MiB; base64 makes it longer, and a reply has two outputs.
 const MAX_OUTPUT_REPLY_BYTES: usize = 48 << 20;
 
 /// The part of a command's output that the caller wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Printed {
-    /// All that the agent has of it.
+    /// All output that the agent has kept.
     All,
-    /// Nothing in particular: an answer with more than some thousand bytes of it is odd.
+    /// Little or no output: a reply with more than some thousand bytes of output is an error.
     Little,
 }
 
-/// An answer: only the members with a field here are kept.
+/// An answer of the agent: only the members with a field in this struct are kept.
 #[derive(Deserialize)]
 struct Said<'a, T> {
     #[serde(rename = "return")]
@@ -72,39 +73,41 @@ const WHAT: &str = "the agent in the zone";
 /// The result of a command in the guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// Its exit status, or 128 and the signal that ended it.
+    /// The exit status of the command, or 128 plus the number of the signal that ended it.
     pub status: u8,
-    /// The bytes of its standard output.
+    /// The bytes of the command's standard output.
     pub output: Vec<u8>,
-    /// The bytes of its standard error.
+    /// The bytes of the command's standard error.
     pub errors: Vec<u8>,
-    /// True if some of that was left out.
+    /// True if the agent left out a part of the command's output.
     pub cut: bool,
 }
 
-/// A conversation with the agent.
+/// A connection to the guest agent.
 #[derive(Debug)]
 pub struct Agent {
     wire: Wire,
 }
 
 impl Agent {
-    /// Begins a conversation. The rest of an earlier answer is dropped.
+    /// Starts a connection to the agent. The rest of an earlier answer is dropped.
     ///
     /// # Errors
-    /// When no reply comes within `limit`.
+    /// Fails if the agent does not reply within `limit`.
     pub fn begin(socket: OwnedFd, limit: Duration) -> Result<Self, Error> {
         let mut agent = Self {
             wire: Wire::new(socket, WHAT, MAX_REPLY_BYTES),
         };
-        // The reply to a client that has ended may be very long.
+        // The agent may still be sending a reply to a client that has ended, and this reply may be
+        // very long.
         agent.wire.take_up_to(MAX_REPLY_BYTES, true);
         let end = Instant::now() + limit;
         let mut number = [0; 4];
         rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())
             .map_err(|errno| Error::Io("get random bytes".to_owned(), errno.into()))?;
         let id = u32::from_be_bytes(number) >> 1;
-        // A byte that is in no JSON makes the agent forget what it has read so far.
+        // The byte 0xff is not part of any JSON text. It makes the agent forget the part of a
+        // command that it has read so far.
         let mut call = vec![0xff];
         call.extend(line("guest-sync", &json!({ "id": id })));
         within(limit, agent.wire.send(&call, end))?;
@@ -118,10 +121,10 @@ impl Agent {
         }
     }
 
-    /// Starts a program; returns the agent's number for it.
+    /// Starts a program in the guest; returns the agent's number for the program.
     ///
     /// # Errors
-    /// [`Error::Refused`] when it cannot be started.
+    /// Fails with [`Error::Refused`] if the program cannot be started.
     pub fn start(
         &mut self,
         path: &str,
@@ -141,10 +144,10 @@ impl Agent {
         done::<Begun>("guest-exec", &said).map(|begun| begun.pid)
     }
 
-    /// Returns the result of a program that was started; `None` while it runs.
+    /// Returns the result of a program that was started, or `None` while the program runs.
     ///
     /// # Errors
-    /// When the agent does not know it.
+    /// Fails if the agent does not know the program.
     pub fn ended(
         &mut self,
         number: u64,
@@ -176,10 +179,10 @@ impl Agent {
         }))
     }
 
-    /// Asks the guest to power off; there is no answer to that.
+    /// Asks the guest to power off; the agent does not answer this command.
     ///
     /// # Errors
-    /// When it cannot be sent.
+    /// Fails if the command cannot be sent.
     pub fn power_off(&self, limit: Duration) -> Result<(), Error> {
         let call = line("guest-shutdown", &json!({ "mode": "powerdown" }));
         within(limit, self.wire.send(&call, Instant::now() + limit))
@@ -199,7 +202,7 @@ impl Agent {
     }
 }
 
-/// Returns the value in an answer.
+/// Returns the value in an answer of the agent.
 fn done<'a, T: Deserialize<'a>>(command: &str, said: &'a [u8]) -> Result<T, Error> {
     let said: Said<'a, T> =
         serde_json::from_slice(said).map_err(|error| odd(&error.to_string()))?;
@@ -236,7 +239,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(30);
 
-    /// An agent that answers a sync properly and then says these lines.
+    /// Returns a connection to a test agent that answers the sync properly and then sends these
+    /// lines.
     fn agent(answers: &'static [&'static str]) -> Result<Agent, Error> {
         let (ours, theirs) = UnixStream::pair().unwrap();
         std::thread::spawn(move || {
@@ -250,7 +254,7 @@ mod tests {
             write!(to, "half an ans\n{{\"return\": 7}}\n{{\"return\": {id}}}\n").unwrap();
             for answer in answers {
                 call_of(&mut said);
-                // The client may have closed its end by now.
+                // The client may have closed its socket.
                 let _ = writeln!(to, "{answer}");
             }
             call_of(&mut said);
@@ -318,7 +322,7 @@ mod tests {
                 format!(r#"{{"return": {{"exited": true, "exitcode": 0, "out-data": "{text}"}}}}"#);
             &*said.leak()
         };
-        // Unknown members are not kept, whatever their size.
+        // Unknown members of an answer are not kept, whatever their size.
         let odd = format!(
             r#"{{"return": {{"pid": 7, "more": [{}]}}}}"#,
             ["[]"; 10_000].join(",")
@@ -349,7 +353,7 @@ mod tests {
             write!(theirs, "\n{{\"return\": {id}}}\n").unwrap();
             call_of(&mut said);
         });
-        // It is longer than the longest answer.
+        // The answer before the sync is longer than the maximum, and is skipped.
         let agent = Agent::begin(ours.into(), LIMIT).unwrap();
         assert!(agent.wire.held() <= 1 << 20, "{}", agent.wire.held());
     }

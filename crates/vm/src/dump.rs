@@ -1,4 +1,4 @@
-//! The memory of a machine, into a file that debuggers of kernels read.
+//! Writes the memory of a guest to a file that kernel debuggers can read.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -8,27 +8,28 @@ use serde_json::json;
 use crate::Error;
 use crate::qmp::Monitor;
 
-/// Timeout of a command that acts at once.
+/// Timeout of a QEMU command that acts at once.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Timeout of the whole dump: much memory, slow disks.
+/// Timeout of the whole dump, chosen for much memory and slow disks.
 pub const DUMP_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Interval between looks at the progress: there is an event at the end, but the events that others
-/// wait for must stay.
+/// Interval between checks of the progress. QEMU also sends an event at the end, but reading events
+/// here would take them from other readers.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The name by which QEMU knows our descriptor.
+/// The name under which QEMU knows the descriptor of the dump file.
 const NAME: &str = "core";
 
-/// Packed page by page; QEMU writes it as makedumpfile(8) does to a pipe.
+/// The dump format, compressed page by page. QEMU writes it to a pipe in the form that
+/// makedumpfile(8) uses for a pipe.
 const FORMAT: &str = "kdump-zlib";
 
-/// Writes the memory and the registers of a machine to an empty file. The machine stands
-/// still until that is done, and then goes on if it ran.
+/// Writes the memory and the registers of a guest to an empty file. The guest is paused during the
+/// dump, and runs on afterwards if it ran before.
 ///
 /// # Errors
-/// [`Error::Refused`] with the error of QEMU.
+/// Fails with [`Error::Refused`] and the error of QEMU.
 pub fn write(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
     let name = json!({ "fdname": NAME });
     monitor.execute_with("getfd", Some(name), file, COMMAND_TIMEOUT)?;

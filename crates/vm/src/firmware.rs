@@ -1,8 +1,8 @@
 //! Finds the UEFI firmware of this host.
 //!
-//! Distributions describe it in small files of JSON, one for each
-//! (docs/interop/firmware.json of QEMU). Of two that would do the first by name is taken,
-//! as every other program does.
+//! Distributions describe each firmware in a small JSON file (docs/interop/firmware.json of QEMU).
+//! If two firmwares fit, the one whose file name sorts first is used, as in other programs that
+//! follow this specification.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,35 +14,35 @@ use serde::Deserialize;
 
 use crate::nvram::{MAX_FILE_BYTES, PAGE};
 
-/// The folders of firmware descriptions, the least important first: a file of the administrator
-/// stands in place of the distribution's of the same name, and an empty one hides it.
+/// The folders of firmware descriptions, the least important first. A file of the administrator
+/// replaces the distribution's file with the same name, and an empty file hides it.
 const PLACES: &[&str] = &["/usr/share/qemu/firmware", "/etc/qemu/firmware"];
 
-/// Maximum size of a description that is read, in bytes.
+/// Maximum size in bytes of a firmware description.
 const MAX_DESCRIPTION_BYTES: u64 = 64 << 10;
 
-/// Maximum number of descriptions that are read.
+/// Maximum number of firmware descriptions that are read in a folder.
 const MAX_DESCRIPTIONS: usize = 256;
 
-/// A firmware, split in its code and its variables.
+/// A firmware that consists of a code file and a template of its variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Firmware {
-    /// The file of the firmware's code. No link leads to it.
+    /// The path of the firmware's code, without symbolic links.
     pub code: PathBuf,
-    /// Bytes of that.
+    /// The size of the code in bytes.
     pub code_size: u64,
-    /// The template of the firmware's variables for a new machine.
+    /// The template of the firmware's variables for a new guest.
     pub template: PathBuf,
-    /// Bytes of that.
+    /// The size of the template in bytes.
     pub vars_size: u64,
-    /// True if it checks signatures, and keeps its settings from the guest by a mode of the
-    /// processor of its own.
+    /// True if the firmware checks signatures (secure boot), and protects its settings from the
+    /// guest by the system management mode of the processor.
     pub secure: bool,
-    /// True if it needs that mode.
+    /// True if the firmware needs the system management mode.
     pub smm: bool,
-    /// True if the template has the keys that most loaders are signed by.
+    /// True if the template contains the keys with which most boot loaders are signed.
     pub enrolled: bool,
-    /// The machine types that it is for, as patterns.
+    /// Patterns of the machine types that the firmware supports.
     machines: Vec<String>,
 }
 
@@ -77,19 +77,19 @@ struct Target {
     machines: Vec<String>,
 }
 
-/// The properties of the firmware that a machine needs.
+/// The properties of the firmware that a guest needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need<'a> {
-    /// The machine type.
+    /// The machine type of the guest.
     pub machine: &'a str,
-    /// True if signatures are to be checked.
+    /// True if the firmware must check signatures.
     pub secure: bool,
-    /// The size in bytes of the variables that the machine has already.
+    /// The size in bytes of the guest's existing file of variables.
     pub vars_size: Option<u64>,
 }
 
-/// All firmware for x86_64 below `root`, the first choice first. Files that cannot be read or are
-/// of another kind are skipped.
+/// Returns all firmware for x86_64 below `root`, in order of preference. Files that cannot be read
+/// or describe another kind of firmware are skipped.
 #[must_use]
 pub fn all(root: &Path) -> Vec<Firmware> {
     let below = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
@@ -121,7 +121,7 @@ pub fn all(root: &Path) -> Vec<Firmware> {
         .collect()
 }
 
-/// Returns the firmware of a description, if it can be used.
+/// Returns the firmware of a description, or `None` if kernel zones cannot use it.
 fn firmware(text: &[u8], below: &dyn Fn(&Path) -> PathBuf) -> Option<Firmware> {
     let found: Description = serde_json::from_slice(text).ok()?;
     let has = |feature: &str| found.features.iter().any(|one| one == feature);
@@ -156,8 +156,8 @@ fn firmware(text: &[u8], below: &dyn Fn(&Path) -> PathBuf) -> Option<Firmware> {
     })
 }
 
-/// The first firmware of `all` that meets the needs of a machine. Where no signatures are checked
-/// one without the mode of its own comes first: it starts sooner.
+/// Returns the first firmware of `all` that meets the needs of a guest. If signatures are not
+/// checked, firmware without the system management mode is preferred, because it starts faster.
 #[must_use]
 pub fn choose<'a>(all: &'a [Firmware], need: &Need<'_>) -> Option<&'a Firmware> {
     let fits = |one: &&Firmware| {
@@ -173,25 +173,25 @@ pub fn choose<'a>(all: &'a [Firmware], need: &Need<'_>) -> Option<&'a Firmware> 
     }
 }
 
-/// The template of the keys that most loaders are signed by.
+/// Returns the firmware whose template contains the keys with which most boot loaders are signed.
 #[must_use]
 pub fn enrolled(all: &[Firmware]) -> Option<&Firmware> {
     all.iter().find(|one| one.enrolled && one.secure)
 }
 
-/// Returns whether a pattern with stars means a machine type.
+/// Returns true if a pattern with stars matches a machine type.
 fn matches(pattern: &str, machine: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == machine,
         Some((begin, "")) => machine.starts_with(begin),
         Some((begin, rest)) => machine.strip_prefix(begin).is_some_and(|tail| {
-            // Few stars, and names of a few letters.
+            // The recursion is cheap, because patterns have few stars and names are short.
             (0..=tail.len()).any(|at| tail.get(at..).is_some_and(|tail| matches(rest, tail)))
         }),
     }
 }
 
-/// Returns the message that no firmware fits the need.
+/// Returns the message that no firmware meets the need.
 #[must_use]
 pub fn missing(need: &Need<'_>) -> String {
     format!(

@@ -1,28 +1,28 @@
-//! A machine that is paused because the file system of its disks is full. QEMU stops it in the
-//! midst of the write, and does that write again when it goes on.
+//! Handles a guest that is paused because the file system of its disks is full. QEMU stops the
+//! guest during the write, and repeats the write when the guest is resumed.
 
 use std::time::Duration;
 
 use crate::Error;
 use crate::qmp::Monitor;
 
-/// Timeout of a command: the caller has other work.
+/// Timeout of a QEMU command; it is short, because the caller has other work.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Returns whether it stands still for that, or for another error of a disk.
+/// Returns true if the guest is paused because of a full file system or another disk error.
 ///
 /// # Errors
-/// When QEMU does not answer.
+/// Fails if QEMU does not answer.
 pub fn stands(monitor: &mut Monitor) -> Result<bool, Error> {
     let status = monitor.execute("query-status", None, COMMAND_TIMEOUT)?;
     Ok(status["status"] == "io-error")
 }
 
-/// Resumes a machine that was stopped because of a full disk; a machine that is stopped for another
-/// reason is not changed. If it fails, an event reports this.
+/// Resumes a guest that was paused because of a disk error; a guest that is paused for another
+/// reason stays paused. If the write fails again, QEMU sends an event.
 ///
 /// # Errors
-/// When QEMU does not answer.
+/// Fails if QEMU does not answer.
 pub fn retry(monitor: &mut Monitor) -> Result<(), Error> {
     match stands(monitor)? {
         true => monitor.execute("cont", None, COMMAND_TIMEOUT).map(drop),
@@ -39,7 +39,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the messages to a QEMU with this status.
+    /// Returns the commands that `retry` sends to a QEMU with this status.
     fn told(status: &'static str) -> Vec<String> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let qemu = std::thread::spawn(move || {

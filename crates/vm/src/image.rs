@@ -1,8 +1,8 @@
 //! Decides whether a file is a disk image that may be used.
 //!
-//! An image comes from anywhere. A qcow2 can name other files that it stands on or
-//! keeps its data in: QEMU would open them, whatever they are. Such an image is
-//! refused, and no more than its header is read to find out.
+//! An image may come from an untrusted source. A qcow2 image can name other files, as its backing
+//! file or for its data, and QEMU would open any file that the image names. Such an image is
+//! refused. Only the header of the image is read for this check.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,19 +15,19 @@ use crate::machine::Format;
 pub struct Image {
     /// The format of the file.
     pub format: Format,
-    /// Size of the disk that it shows, in bytes.
+    /// The size in bytes of the disk that the guest sees.
     pub size: u64,
 }
 
 /// Maximum size of a disk, in bytes: 64 TiB.
 pub const MAX_DISK_BYTES: u64 = 64 << 40;
 
-/// Blocks of a disk, in bytes.
+/// The size of a disk block in bytes.
 const BLOCK: u64 = 512;
 
 const QCOW_MAGIC: [u8; 4] = *b"QFI\xfb";
 
-/// First bytes of formats that are no raw disk, and must not pass for one.
+/// The first bytes of file formats that are not raw disks, and that must not be used as raw disks.
 const OTHERS: &[(&[u8], &str)] = &[
     (b"KDMV", "VMDK"),
     (b"COWD", "VMDK"),
@@ -42,16 +42,15 @@ const OTHERS: &[(&[u8], &str)] = &[
     (b"QED\0", "QED"),
 ];
 
-/// Bits of `incompatible_features` that we know: dirty, and compression by zstd. A
-/// corrupt image, an image with its data in another file, and features of later releases
-/// are refused.
+/// The bits of `incompatible_features` that are accepted: dirty, and compression by zstd. A corrupt
+/// image, an image with its data in another file, and features of later releases are refused.
 const KNOWN_FEATURES: u64 = 1 | 1 << 3;
 
-/// Looks at an image.
+/// Returns the format and size of an image.
 ///
 /// # Errors
-/// [`Error::Image`] with the reason that it cannot be used; `name` is its name for
-/// messages.
+/// Fails with [`Error::Image`] and the reason if the image cannot be used; `name` is the image's
+/// name for messages.
 pub fn inspect(file: &File, name: &str) -> Result<Image, Error> {
     let fail = |why: &str| Error::Image(format!("{name}: {why}"));
     let length = file

@@ -1,9 +1,10 @@
-//! Virtual machines: QEMU as the machine of a kernel zone.
+//! Virtual machines: runs the guest of a kernel zone in QEMU.
 //!
-//! This crate knows QEMU and no zones. [`Machine`] describes a machine as plain data, and a pure
-//! function makes the command line of it. The process that starts the machine opens all that it
-//! uses of the host (its memory, its disks, its network, its sockets) and passes descriptors, so
-//! that QEMU itself needs no right to open anything: [`Descriptors`] lists the use of each number.
+//! This crate knows QEMU and no zones. [`Machine`] describes a guest as plain data, and a pure
+//! function makes QEMU's command line from it. The process that starts QEMU opens all host
+//! resources of the guest (memory, disks, network, sockets) and passes the descriptors, so that
+//! QEMU itself needs no right to open files. [`Descriptors`] lists the use of each descriptor
+//! number.
 //!
 //! | module | holds |
 //! |---|---|
@@ -21,8 +22,8 @@
 //! | [`model`] | the versioned machine that a zone keeps for its life |
 //! | [`program`] | the QEMU of this host |
 //!
-//! Guests are hostile, and so is a QEMU that a guest has taken over: data from either is bounded in
-//! length, in depth and in time.
+//! Guests are hostile, and so is a QEMU that a guest has taken over: data from a guest or from QEMU
+//! is limited in length, in depth and in time.
 
 pub mod agent;
 pub mod base64;
@@ -43,44 +44,44 @@ mod wire;
 pub use machine::{Accelerator, Boot, Descriptors, Disk, Format, Kind, Machine, Nic, Uefi};
 pub use model::Model;
 
-/// Why a machine cannot be had or spoken to.
+/// The reason why a guest cannot be started, or QEMU or the agent does not do its work.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A system call failed.
     #[error("cannot {0}")]
     Io(String, #[source] std::io::Error),
-    /// It takes too long.
+    /// The program did not answer in time.
     #[error("{what}: no answer within {seconds} s")]
     Late {
         /// The program that does not answer.
         what: &'static str,
-        /// The time it was waited for, in seconds.
+        /// The time limit in seconds.
         seconds: u64,
     },
-    /// The other end closed the connection.
+    /// The program closed the connection.
     #[error("{0} has closed the connection")]
     Closed(&'static str),
-    /// The answer is too long or not understood.
+    /// The answer of the program is too long or not understood.
     #[error("{what} sent an unexpected answer: {why}")]
     Odd {
-        /// The program that sent it.
+        /// The program that sent the answer.
         what: &'static str,
-        /// The problem with it.
+        /// The problem with the answer.
         why: String,
     },
-    /// It refuses a command.
+    /// The program refused a command.
     #[error("{command}: {why}")]
     Refused {
-        /// The command.
+        /// The name of the command.
         command: String,
         /// The program's error message.
         why: String,
     },
-    /// A disk image that is not to be used.
+    /// A disk image cannot be used.
     #[error("{0}")]
     Image(String),
-    /// No QEMU here that can be used.
+    /// This host has no usable QEMU.
     #[error("{0}")]
     Program(String),
 }

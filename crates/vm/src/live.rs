@@ -1,9 +1,10 @@
-//! A machine that goes from one QEMU to another while it runs.
+//! Migrates a running guest from one QEMU to another.
 //!
-//! Its disks are mirrored to those of the other over connections of QEMU's block protocol (NBD),
-//! its memory goes as QEMU's own stream; the moving process carries both over sockets. When little
-//! of the memory is left the machine stands still, and QEMU waits (`pre-switchover`) until the last
-//! blocks of the disks are there. The other one waits stopped (`-S`) until it is told to run.
+//! QEMU mirrors the guest's disks to the target over connections of the network block protocol
+//! (NBD), and sends the memory as QEMU's own stream; the migrating process carries this data over
+//! sockets. When little of the memory is left, QEMU pauses the guest and waits (`pre-switchover`)
+//! until the last disk blocks are on the target. The QEMU on the target stays stopped (`-S`) until
+//! it is told to run the guest.
 //!
 //! | here | there |
 //! |---|---|
@@ -14,7 +15,7 @@
 //! | [`complete`] | [`wait_for_memory`] |
 //! | | [`run`] |
 //!
-//! Before `run`, [`undo`] lets it go on here.
+//! Until the target has called `run`, [`undo`] lets the guest run on at the source.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -25,56 +26,58 @@ use crate::Error;
 use crate::migrate;
 use crate::qmp::{Monitor, printable};
 
-/// Timeout of a command that acts at once.
+/// Timeout of a QEMU command that acts at once.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Timeout for the last blocks, or the state of devices, while the machine stands still.
+/// Timeout for the transfer of the last disk blocks, or of the state of devices, while the guest is
+/// paused.
 const STOPPED_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Interval between looks at the progress while the machine stands still.
+/// Interval between checks of the progress while the guest is paused.
 const STOPPED_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Prefixes of the names of our mirror jobs and of their targets in QEMU.
+/// Prefixes of the names that mirror jobs and their targets have in QEMU.
 const JOB: &str = "mirror-";
 const FAR: &str = "far-";
 
-/// The name by which QEMU knows the descriptor of the memory's stream.
+/// The name under which QEMU knows the descriptor of the memory's stream.
 const MEMORY: &str = "memory";
 
-/// The progress of the mirrors.
+/// The progress of the disk mirrors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mirrors {
-    /// All disks are equal there, except for writes of this moment.
+    /// True if all disks of the target are equal to those of the source, except for writes in
+    /// progress.
     pub same: bool,
-    /// Bytes that were sent.
+    /// The number of bytes that were sent.
     pub done: u64,
-    /// Bytes that were to be sent up to now.
+    /// The number of bytes that had to be sent up to now.
     pub total: u64,
 }
 
-/// The progress of the memory.
+/// The progress of the memory transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sending {
-    /// The machine runs.
+    /// The memory is being sent while the guest runs.
     Runs {
-        /// Bytes that are left of this round.
+        /// The number of bytes that are left in this round.
         left: u64,
-        /// Bytes that were sent.
+        /// The number of bytes that were sent.
         sent: u64,
         /// The number of rounds in which changed pages were sent.
         rounds: u64,
     },
-    /// The machine stands still, and QEMU waits for [`complete`].
+    /// The guest is paused, and QEMU waits for [`complete`].
     Stands,
-    /// All is sent.
+    /// All memory has been sent.
     Sent,
 }
 
-/// Begins to mirror a disk to the far end of a connection; With `whole`, its base files are sent
-/// too.
+/// Begins to mirror a disk to the target at the far side of a connection. With `whole`, the disk's
+/// base files are sent too.
 ///
 /// # Errors
-/// [`Error::Refused`] with the error of QEMU.
+/// Fails with [`Error::Refused`] and the error of QEMU.
 pub fn mirror(
     monitor: &mut Monitor,
     disk: &str,
@@ -93,7 +96,7 @@ pub fn mirror(
         "node-name": node,
         "server": { "type": "fd", "str": node },
         "export": disk,
-        // Zeros become holes there.
+        // Blocks of zeros become holes on the target.
         "discard": "unmap",
     });
     monitor.execute("blockdev-add", Some(add), COMMAND_TIMEOUT)?;
@@ -102,7 +105,7 @@ pub fn mirror(
         "device": disk,
         "target": node,
         "sync": if whole { "full" } else { "top" },
-        // It stays when it has ended: its error would be lost otherwise.
+        // QEMU keeps the job after its end, because otherwise the job's error would be lost.
         "auto-dismiss": false,
     });
     monitor
@@ -110,7 +113,7 @@ pub fn mirror(
         .map(drop)
 }
 
-/// A job of ours, as QEMU reports it.
+/// A mirror job, as QEMU reports it.
 struct Job {
     id: String,
     status: String,
@@ -135,10 +138,10 @@ fn jobs(monitor: &mut Monitor) -> Result<Vec<Job>, Error> {
     Ok(ours.collect())
 }
 
-/// Returns the progress of the mirrors of so many disks.
+/// Returns the progress of the mirrors; `disks` is the number of disks.
 ///
 /// # Errors
-/// [`Error::Refused`] when one has failed.
+/// Fails with [`Error::Refused`] if a mirror has failed.
 pub fn mirrors(monitor: &mut Monitor, disks: usize) -> Result<Mirrors, Error> {
     far_enough(&jobs(monitor)?, disks)
 }
@@ -174,11 +177,11 @@ fn refused(command: &str, why: &str) -> Error {
     }
 }
 
-/// Begins to send the memory. QEMU pauses the machine when the transfer of the rest takes no longer
-/// than `downtime`, and slows down a machine that writes faster.
+/// Begins to send the memory. QEMU pauses the guest when the remaining memory can be sent within
+/// `downtime`, and slows down a guest that writes faster than the transfer.
 ///
 /// # Errors
-/// As [`mirror`].
+/// Fails as [`mirror`] does.
 pub fn send_memory(
     monitor: &mut Monitor,
     to: BorrowedFd<'_>,
@@ -201,10 +204,10 @@ fn uri() -> Value {
     json!({ "uri": format!("fd:{MEMORY}") })
 }
 
-/// Returns the progress of the memory.
+/// Returns the progress of the memory transfer.
 ///
 /// # Errors
-/// [`Error::Refused`] when it cannot be sent: the machine runs on.
+/// Fails with [`Error::Refused`] if the memory cannot be sent; the guest then runs on.
 pub fn sending(monitor: &mut Monitor) -> Result<Sending, Error> {
     let said = monitor.execute("query-migrate", None, COMMAND_TIMEOUT)?;
     how_far(&said)
@@ -227,10 +230,11 @@ fn how_far(said: &Value) -> Result<Sending, Error> {
     }
 }
 
-/// Ends the mirrors of a machine that stands still: every block is there then.
+/// Ends the mirrors of a paused guest, after every block has been written on the target.
 ///
 /// # Errors
-/// [`Error::Refused`] when one is not, [`Error::Late`].
+/// Fails with [`Error::Refused`] if a mirror has failed, and with [`Error::Late`] after the
+/// timeout.
 pub fn end_mirrors(monitor: &mut Monitor, disks: &[String]) -> Result<(), Error> {
     for disk in disks {
         let job = json!({ "device": format!("{JOB}{disk}") });
@@ -253,7 +257,7 @@ pub fn end_mirrors(monitor: &mut Monitor, disks: &[String]) -> Result<(), Error>
     for disk in disks {
         let job = json!({ "id": format!("{JOB}{disk}") });
         monitor.execute("job-dismiss", Some(job), COMMAND_TIMEOUT)?;
-        // Ends the connection in order.
+        // Removing the node closes the connection to the target properly.
         let node = json!({ "node-name": format!("{FAR}{disk}") });
         monitor.execute("blockdev-del", Some(node), COMMAND_TIMEOUT)?;
     }
@@ -271,11 +275,10 @@ fn late(end: Instant) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sends the rest of a machine that stands still. It stays stopped, and has let go of its
-/// disks.
+/// Sends the rest of a paused guest. The guest stays paused, and QEMU has released its disks.
 ///
 /// # Errors
-/// As [`mirror`].
+/// Fails as [`mirror`] does.
 pub fn complete(monitor: &mut Monitor) -> Result<(), Error> {
     let state = json!({ "state": "pre-switchover" });
     monitor.execute("migrate-continue", Some(state), COMMAND_TIMEOUT)?;
@@ -286,21 +289,21 @@ pub fn complete(monitor: &mut Monitor) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives up, whatever was begun; the machine runs on here.
+/// Cancels a migration at any step; the guest runs on at the source.
 ///
 /// # Errors
-/// As [`mirror`]; the machine stands still then.
+/// Fails as [`mirror`] does; then the guest stays paused.
 pub fn undo(monitor: &mut Monitor) -> Result<(), Error> {
-    // The guest first. Leftover mirrors do no harm.
+    // The guest is resumed first, because leftover mirrors do no harm.
     let runs = migrate::go_on(monitor);
     let _ = forget_mirrors(monitor);
     runs
 }
 
-/// Ends all mirrors, also in a QEMU that another process has used.
+/// Ends all mirrors, including those that another process started in this QEMU.
 ///
 /// # Errors
-/// As [`mirror`].
+/// Fails as [`mirror`] does.
 pub fn forget_mirrors(monitor: &mut Monitor) -> Result<(), Error> {
     let end = Instant::now() + STOPPED_TIMEOUT;
     for job in jobs(monitor)? {
@@ -336,11 +339,11 @@ pub fn forget_mirrors(monitor: &mut Monitor) -> Result<(), Error> {
     Ok(())
 }
 
-/// Has a machine that was started to wait take its disks from who connects to a socket, and
-/// its memory from a stream.
+/// Makes a waiting QEMU receive the guest's disks from clients of a listening socket, and the
+/// guest's memory from a stream.
 ///
 /// # Errors
-/// As [`mirror`].
+/// Fails as [`mirror`] does.
 pub fn offer(
     monitor: &mut Monitor,
     disks: &[String],
@@ -372,10 +375,10 @@ pub fn offer(
         .map(drop)
 }
 
-/// Takes no more blocks: those that came are written.
+/// Stops receiving disk blocks, after all received blocks have been written.
 ///
 /// # Errors
-/// As [`mirror`].
+/// Fails as [`mirror`] does.
 pub fn close_disks(monitor: &mut Monitor) -> Result<(), Error> {
     let said = monitor.execute("query-block-exports", None, COMMAND_TIMEOUT)?;
     if said.as_array().is_some_and(|exports| !exports.is_empty()) {
@@ -384,10 +387,10 @@ pub fn close_disks(monitor: &mut Monitor) -> Result<(), Error> {
     Ok(())
 }
 
-/// The reason why a machine refuses the rest of the incoming data.
+/// Asks QEMU why it refuses the rest of the incoming data.
 ///
 /// # Errors
-/// That, always.
+/// Always fails, with the reason as the error.
 pub fn why_not(monitor: &mut Monitor) -> Result<(), Error> {
     let said = monitor.execute("query-migrate", None, COMMAND_TIMEOUT)?;
     let why = said["error-desc"].as_str();
@@ -397,10 +400,11 @@ pub fn why_not(monitor: &mut Monitor) -> Result<(), Error> {
     ))
 }
 
-/// Waits until all of the memory and the devices is there. The machine is stopped.
+/// Waits until QEMU has received all memory and the state of the devices. The guest is then still
+/// stopped.
 ///
 /// # Errors
-/// As [`mirror`], and when it runs.
+/// Fails as [`mirror`] does, and if the guest already runs.
 pub fn wait_for_memory(monitor: &mut Monitor) -> Result<(), Error> {
     let end = Instant::now() + STOPPED_TIMEOUT;
     loop {
@@ -421,10 +425,10 @@ pub fn wait_for_memory(monitor: &mut Monitor) -> Result<(), Error> {
     }
 }
 
-/// Lets a machine run that came.
+/// Lets a guest run that was received from another host.
 ///
 /// # Errors
-/// As [`mirror`].
+/// Fails as [`mirror`] does.
 pub fn run(monitor: &mut Monitor) -> Result<(), Error> {
     monitor.execute("cont", None, STOPPED_TIMEOUT).map(drop)
 }
