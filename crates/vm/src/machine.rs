@@ -1,17 +1,17 @@
-//! The parts of a machine, and the command line that makes it.
+//! Describes the parts of a guest, and makes QEMU's command line from them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::Model;
 
-/// The accelerator that runs the machine's instructions.
+/// The accelerator that executes the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Accelerator {
-    /// The processor itself.
+    /// KVM: the host's processor executes the instructions.
     Kvm,
-    /// QEMU translates them: right, and many times slower.
+    /// TCG: QEMU translates the instructions, which is correct but many times slower.
     Tcg,
 }
 
@@ -19,14 +19,14 @@ pub enum Accelerator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
-    /// The blocks as they are.
+    /// The blocks of the disk, without a header.
     Raw,
-    /// QEMU's format, which can stand on another file.
+    /// qcow2, QEMU's own format, which can have another file as its base.
     Qcow2,
 }
 
 impl Format {
-    /// QEMU's name for it.
+    /// Returns QEMU's name for the format.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -39,11 +39,11 @@ impl Format {
 /// A file of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// The format.
+    /// The format of the file.
     pub format: Format,
-    /// True if it is a block device of the host rather than a file.
+    /// True if the file is a block device of the host rather than a regular file.
     pub block_device: bool,
-    /// True if the host's page cache is passed by; not every file system can.
+    /// True if QEMU bypasses the host's page cache, which not every file system supports.
     pub direct: bool,
 }
 
@@ -51,117 +51,117 @@ pub struct Part {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A disk.
+    /// A hard disk.
     #[default]
     Disk,
-    /// A CD in its drive.
+    /// A CD in a CD drive.
     Cd,
 }
 
-/// A disk.
+/// A disk of a guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
-    /// Its number: the guest sees it as serial number.
+    /// The number of the disk, which the guest sees as its serial number.
     pub id: u32,
-    /// The kind that the guest sees.
+    /// The kind of disk that the guest sees.
     #[serde(default)]
     pub kind: Kind,
-    /// Its place in the boot order, if any.
+    /// The position of the disk in the boot order, if any.
     pub boot: Option<u32>,
-    /// True if the guest can write to it.
+    /// True if the guest cannot write to the disk.
     pub read_only: bool,
-    /// Its files: the one that is written to first, then the base of each.
+    /// The files of the disk: first the file that is written to, then its base, then the base of
+    /// that base, and so on.
     pub parts: Vec<Part>,
 }
 
-/// A network card.
+/// A network card of a guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nic {
-    /// Its Ethernet address.
+    /// The Ethernet address of the card.
     pub mac: String,
 }
 
-/// A UEFI firmware, in place of the one that QEMU brings: two files, one with its code and one with
-/// its variables.
+/// A UEFI firmware that replaces QEMU's own firmware. It has two files: the code and the variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Uefi {
-    /// Bytes that it executes.
+    /// The size of the firmware's code in bytes.
     pub code_size: u64,
-    /// Bytes that it keeps.
+    /// The size of the firmware's variables in bytes.
     pub vars_size: u64,
-    /// True if the flash of variables can be written only in the system management mode.
+    /// True if only code in the system management mode can write the flash memory of the variables.
     pub smm: bool,
 }
 
-/// The way the machine starts.
+/// The way in which the guest starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Boot {
-    /// The firmware looks for a loader on the disks.
+    /// The firmware looks for a boot loader on the disks.
     Firmware,
-    /// This kernel at once. The paths are those that QEMU sees.
+    /// QEMU loads this kernel directly. The paths are those that QEMU sees.
     Kernel {
-        /// The kernel.
+        /// The path of the kernel.
         kernel: String,
-        /// Its initial file system, if any.
+        /// The path of the initial file system (initrd), if any.
         initrd: Option<String>,
-        /// Its command line.
+        /// The command line of the kernel.
         command_line: String,
     },
 }
 
-/// A machine.
+/// The description of a guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The name that the process shows.
+    /// The guest's name, which the QEMU process shows.
     pub name: String,
-    /// Identity of the machine, as the firmware tables have it.
+    /// The UUID that the firmware tables show to the guest.
     pub uuid: Option<String>,
     /// The accelerator.
     pub accelerator: Accelerator,
-    /// Its type, for its life.
+    /// The hardware model, which stays the same for the life of the guest.
     pub model: Model,
-    /// Processors.
+    /// The number of virtual processors.
     pub cpus: u32,
-    /// Memory in bytes, a whole number of MiB.
+    /// The size of the memory in bytes, a multiple of 1 MiB.
     pub memory: u64,
-    /// The way it starts.
+    /// The way in which the guest starts.
     pub boot: Boot,
-    /// The UEFI firmware, if it is not the BIOS.
+    /// The UEFI firmware; `None` for the BIOS.
     pub uefi: Option<Uefi>,
-    /// Its disks.
+    /// The disks of the guest.
     pub disks: Vec<Disk>,
-    /// Its network cards.
+    /// The network cards of the guest.
     pub nics: Vec<Nic>,
-    /// True to wait for the state of a suspended machine instead of starting.
+    /// True if QEMU waits for the state of a suspended guest instead of starting it.
     pub incoming: bool,
 }
 
-/// Number of the first descriptor that is passed.
+/// The number of the first descriptor that is passed to QEMU.
 pub const FIRST: i32 = 3;
 
-/// The descriptors that QEMU gets, from [`FIRST`] on. The process that starts a machine passes them
-/// in this order.
+/// The numbers of the descriptors that QEMU gets, from [`FIRST`] on. The process that starts QEMU
+/// passes the descriptors in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Descriptors {
-    /// The file that is the guest's memory, as long as that.
+    /// The file that is the guest's memory, with the size of that memory.
     pub memory: i32,
-    /// A socket that listens: the monitor.
+    /// The listening socket of QEMU's monitor.
     pub monitor: i32,
-    /// A socket that listens: the serial line.
+    /// The listening socket of the serial line.
     pub console: i32,
-    /// A socket that listens: the channel to the agent in the guest.
+    /// The listening socket of the channel to the agent in the guest.
     pub agent: i32,
-    /// The files of each disk, in the order of its parts.
+    /// The files of each disk, in the order of the disk's parts.
     pub disks: Vec<Vec<i32>>,
-    /// The code of the UEFI firmware, and the file of its variables.
+    /// The file with the code of the UEFI firmware, and the file with its variables.
     pub uefi: Option<[i32; 2]>,
-    /// A tap device for each network card.
+    /// One tap device for each network card.
     pub nics: Vec<i32>,
 }
 
 impl Descriptors {
-    /// Those of a machine.
+    /// Returns the descriptor numbers for a guest.
     #[must_use]
     pub fn of(machine: &Machine) -> Self {
         let mut numbers = FIRST..;
@@ -182,21 +182,22 @@ impl Descriptors {
     }
 }
 
-/// The name of the port on which the agent in the guest listens.
+/// The name of the virtual serial port on which the agent in the guest listens.
 pub const AGENT_PORT: &str = "org.qemu.guest_agent.0";
 
-/// Name of the memory, which a suspended machine must find again.
+/// QEMU's name for the memory; a resume must use the same name.
 const MEMORY: &str = "ram0";
 
 impl Machine {
-    /// The arguments of QEMU, without its own name.
-    // Long because it is the list of QEMU's options in their order.
+    /// Returns the arguments of QEMU, without the program's name.
+    // This function is long because it is the list of QEMU's options in their order.
     #[must_use]
     pub fn command_line(&self) -> Vec<String> {
         let given = Descriptors::of(self);
         let mut line = Line::default();
         line.option("-name", format!("guest={0},debug-threads=on", self.name));
-        // Nothing that is not named here, from no file of the host.
+        // QEMU gets only the devices that this command line names, and reads no configuration file
+        // of the host.
         line.flag("-nodefaults");
         line.flag("-no-user-config");
         line.option("-display", "none");
@@ -204,7 +205,8 @@ impl Machine {
             "-sandbox",
             "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
         );
-        // A guest that restarts ends: the zone is booted again as it is configured then.
+        // QEMU ends when the guest restarts; zoneadmd then boots the zone again with its current
+        // configuration.
         line.option("-action", "reboot=shutdown,shutdown=poweroff,panic=none");
         let mut kind = format!(
             "{},memory-backend={MEMORY},sata=off,smbus=off,usb=off,vmport=off",
@@ -224,8 +226,8 @@ impl Machine {
         line.option("-cpu", &self.model.cpu);
         line.option("-smp", self.cpus.to_string());
         line.option("-m", format!("{}M", self.memory >> 20));
-        // A named file that is shared: only such memory stays where it is when the
-        // machine is suspended.
+        // The memory is a shared file, because only shared memory stays in place when the guest is
+        // suspended.
         line.option(
             "-object",
             format!(
@@ -258,7 +260,7 @@ impl Machine {
         self.add_disks(&given, &mut line);
         for (index, (nic, number)) in self.nics.iter().zip(&given.nics).enumerate() {
             line.option("-netdev", format!("tap,id=net{index},fd={number}"));
-            // No ROM: a zone does not boot from the network.
+            // The card has no boot ROM, because a zone does not boot from the network.
             line.option(
                 "-device",
                 format!("virtio-net-pci,netdev=net{index},mac={},romfile=", nic.mac),
@@ -284,12 +286,13 @@ impl Machine {
 
     fn add_disks(&self, given: &Descriptors, line: &mut Line) {
         for (disk, numbers) in self.disks.iter().zip(&given.disks) {
-            // The base files of a disk are named first.
+            // The base files of a disk come first on the command line, because the upper files
+            // refer to them.
             let parts = disk.parts.iter().zip(numbers).enumerate();
             for (place, (part, number)) in parts.collect::<Vec<_>>().into_iter().rev() {
                 line.option("-add-fd", format!("fd={number},set={number}"));
-                // Never the base that the file itself names: the guest, or the maker of the image,
-                // could name any file.
+                // The base that the file itself names is never used: the guest or the maker of the
+                // image could name any file of the host.
                 let below = match part.format {
                     Format::Raw => None,
                     Format::Qcow2 if place + 1 < disk.parts.len() => {
@@ -324,7 +327,7 @@ impl Machine {
                     format!("scsi-cd,bus=scsi{}.0,drive={drive}", disk.id)
                 }
             };
-            // A kernel that is given takes the first place itself.
+            // A kernel that QEMU loads directly already has the first position in the boot order.
             if let (Some(boot), Boot::Firmware) = (disk.boot, &self.boot) {
                 device.push_str(&format!(",bootindex={boot}"));
             }
@@ -333,7 +336,7 @@ impl Machine {
     }
 }
 
-/// The nodes of the two files.
+/// The names of the QEMU nodes of the firmware's code and variables.
 const FLASH: [&str; 2] = ["firmware", "nvram"];
 
 impl Uefi {
@@ -341,7 +344,8 @@ impl Uefi {
         let sizes = [self.code_size, self.vars_size];
         for (at, ((node, size), number)) in FLASH.iter().zip(sizes).zip(numbers).enumerate() {
             line.option("-add-fd", format!("fd={number},set={number}"));
-            // Named by their sizes: a machine that goes on finds its flash memory as large.
+            // The sizes are stated, so that a resumed guest finds its flash memory with the same
+            // sizes.
             let block = json!({
                 "driver": "raw",
                 "node-name": node,
@@ -355,7 +359,8 @@ impl Uefi {
         if self.smm {
             kind.push_str(",smm=on");
             line.option("-global", "driver=cfi.pflash01,property=secure,value=on");
-            // Such firmware cannot wake up from it.
+            // Firmware that uses the system management mode cannot wake up from suspend-to-RAM
+            // (S3), so S3 is disabled.
             line.option("-global", "ICH9-LPC.disable_s3=1");
         }
     }

@@ -1,5 +1,5 @@
-//! The state of a machine's devices: out of a QEMU that is stopped, and into another
-//! that waits for it. The memory is not in it: that is a file, which others keep.
+//! Saves the state of a guest's devices from a stopped QEMU, and loads it into a waiting QEMU. The
+//! state does not contain the guest's memory: the memory is a file that other code saves.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -9,47 +9,47 @@ use serde_json::{Value, json};
 use crate::Error;
 use crate::qmp::Monitor;
 
-/// Timeout of a command that acts at once.
+/// Timeout of a QEMU command that acts at once.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Timeout for writing or reading the state of devices: a disk may be slow in writing out its
-/// cache.
+/// Timeout for writing or reading the state of devices: a disk may write out its cache slowly.
 const DEVICE_STATE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Interval between looks at the progress. There is an event for it only where a capability is set
-/// that not every release has; it takes some milliseconds.
+/// Interval between checks of the progress, which takes some milliseconds. QEMU sends an event for
+/// it only with a capability that some releases lack.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The name by which QEMU knows our descriptor.
+/// The name under which QEMU knows the descriptor of the state file.
 const NAME: &str = "state";
 
-/// Stops a machine and writes the state of its devices to a file. Its disks are written
-/// out and let go of then. The machine stays stopped, also after an error: [`go_on`].
+/// Stops a guest and writes the state of its devices to a file. QEMU then writes out the guest's
+/// disks and releases them. The guest stays stopped, even after an error; [`go_on`] resumes it.
 ///
 /// # Errors
-/// [`Error::Refused`] with the error of QEMU.
+/// Fails with [`Error::Refused`] and the error of QEMU.
 pub fn save(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
-    // It waits for the disks.
+    // The command `stop` waits for pending disk writes, so it has the longer timeout.
     monitor.execute("stop", None, DEVICE_STATE_TIMEOUT)?;
     monitor.execute(
         "migrate-set-parameters",
         Some(json!({ "max-bandwidth": 1_u64 << 40 })),
         COMMAND_TIMEOUT,
     )?;
-    // The memory is a file that is shared: it stays where it is.
+    // The memory is a shared file, so QEMU does not write it to the state file.
     set_capabilities(monitor, &["x-ignore-shared"])?;
     lend(monitor, file)?;
     monitor.execute("migrate", Some(uri()), COMMAND_TIMEOUT)?;
     wait(monitor)
 }
 
-/// Gives a machine that was started to wait the state of its devices, from a file that is
-/// read from where it stands. It then is stopped where the other was.
+/// Loads the state of the devices into a waiting QEMU, from the current position of the file. The
+/// guest is then stopped at the point where it was saved.
 ///
 /// # Errors
-/// As [`save`]; QEMU may have ended.
+/// Fails as [`save`] does; QEMU may have ended.
 pub fn load(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
-    // Nothing was set before; and QEMU reads its monitor one byte after the other.
+    // Only this capability is sent, because a new QEMU has no earlier settings, and QEMU reads its
+    // monitor one byte at a time, which makes long commands slow.
     let shared = json!({ "capability": "x-ignore-shared", "state": true });
     monitor.execute(
         "migrate-set-capabilities",
@@ -61,10 +61,10 @@ pub fn load(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
     wait(monitor)
 }
 
-/// Lets a stopped machine run; it takes its disks again.
+/// Lets a stopped guest run; QEMU opens the guest's disks again.
 ///
 /// # Errors
-/// As [`save`].
+/// Fails as [`save`] does.
 pub fn go_on(monitor: &mut Monitor) -> Result<(), Error> {
     give_up(monitor)?;
     monitor
@@ -72,8 +72,8 @@ pub fn go_on(monitor: &mut Monitor) -> Result<(), Error> {
         .map(drop)
 }
 
-/// Ends the writing of a state that is no longer needed: at its end it would stop the machine
-/// again.
+/// Cancels the writing of a state that is no longer needed: otherwise QEMU would stop the guest
+/// again when the writing is complete.
 fn give_up(monitor: &mut Monitor) -> Result<(), Error> {
     let end = Instant::now() + DEVICE_STATE_TIMEOUT;
     let mut asked = false;
@@ -94,21 +94,21 @@ fn give_up(monitor: &mut Monitor) -> Result<(), Error> {
     })
 }
 
-/// The activity of a machine.
+/// The activity of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// It runs, or has ended by itself.
+    /// The guest runs, or has ended by itself.
     Runs,
-    /// It was stopped, and can go on.
+    /// The guest is stopped, and can be resumed.
     Stopped,
-    /// It waits for the state of another.
+    /// QEMU waits for the state of another QEMU.
     Waits,
 }
 
-/// Returns the machine's activity.
+/// Returns the guest's activity.
 ///
 /// # Errors
-/// As [`save`].
+/// Fails as [`save`] does.
 pub fn activity(monitor: &mut Monitor) -> Result<Activity, Error> {
     match now(monitor)? {
         Activity::Waits => Ok(Activity::Waits),
@@ -128,14 +128,15 @@ fn now(monitor: &mut Monitor) -> Result<Activity, Error> {
     })
 }
 
-/// Capabilities of QEMU's migration that we know.
+/// The capabilities of QEMU's migration that zoneadmd sets.
 const CAPABILITIES: [&str; 3] = [
     "x-ignore-shared",
     "pause-before-switchover",
     "auto-converge",
 ];
 
-/// Sets these, and no others of ours: settings of an earlier migration do not stay.
+/// Turns on the capabilities in `wanted` and turns off the other known ones, so that no setting of
+/// an earlier migration stays.
 pub(crate) fn set_capabilities(monitor: &mut Monitor, wanted: &[&str]) -> Result<(), Error> {
     let all: Vec<Value> = CAPABILITIES
         .iter()
@@ -147,7 +148,7 @@ pub(crate) fn set_capabilities(monitor: &mut Monitor, wanted: &[&str]) -> Result
         .map(drop)
 }
 
-/// Hands the file over.
+/// Passes the descriptor of the state file to QEMU.
 fn lend(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
     let name = json!({ "fdname": NAME });
     monitor

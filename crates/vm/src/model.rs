@@ -1,15 +1,15 @@
-//! The type of machine that a zone keeps from its install on.
+//! The machine type that a kernel zone keeps from its install on.
 //!
-//! Records the hardware that a guest has found once and must find again: a machine type without a
-//! version means another machine with each release of QEMU, and the state of a suspended machine
-//! fits no other.
+//! The record keeps the hardware that a guest saw first, because the guest must always see the same
+//! hardware. A machine type without a version means other hardware with each release of QEMU, and
+//! the state of a suspended guest fits no other hardware.
 
 use serde::{Deserialize, Serialize};
 
-/// The record of a machine from the install of its zone.
+/// The record of a guest's hardware, made at the install of its zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Model {
-    /// The version of QEMU that it was made with.
+    /// The version of QEMU at the install of the zone.
     pub qemu: String,
     /// The machine type, with its version.
     pub machine: String,
@@ -18,7 +18,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// The one that a QEMU of this version gives to new machines.
+    /// Returns the hardware that a QEMU of this version gives to new guests.
     #[must_use]
     pub fn of_version(version: &Version) -> Self {
         Self {
@@ -28,8 +28,8 @@ impl Model {
         }
     }
 
-    /// Why a QEMU of this version cannot be this machine; `None` when it can. Newer
-    /// releases keep the machines of older ones.
+    /// Returns the reason why a QEMU of this version cannot provide this hardware; `None` if it
+    /// can. Newer releases of QEMU keep the machine types of older ones.
     #[must_use]
     pub fn why_not(&self, version: &Version) -> Option<String> {
         let made = Version::parse(&self.qemu)?;
@@ -42,19 +42,20 @@ impl Model {
     }
 }
 
-/// The version of a QEMU.
+/// A version of QEMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
-    /// 7 of 7.2.22.
+    /// The major number: 7 in 7.2.22.
     pub major: u32,
-    /// 2 of 7.2.22.
+    /// The minor number: 2 in 7.2.22.
     pub minor: u32,
-    /// 22 of 7.2.22.
+    /// The micro number: 22 in 7.2.22.
     pub micro: u32,
 }
 
 impl Version {
-    /// Reads the first line that QEMU prints for `--version`, or a version alone.
+    /// Reads a version from the first line that QEMU prints for `--version`, or from the version
+    /// number alone.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let word = match text.split_once("version ") {

@@ -1,24 +1,24 @@
-//! The variables of a UEFI firmware, in a file that is its flash memory.
+//! The variables of a UEFI firmware, in a file that is the guest's flash memory.
 //!
-//! The layout is that of EDK II: a volume with a store of variables, of which each change appends
-//! one and marks the one before as gone, and behind it the areas with which the firmware survives a
-//! power cut. A store is written anew into a fresh volume (that of a template), so that nothing
-//! which was begun is ever completed over it.
+//! The layout is that of EDK II: a volume contains a store of variables. Each change appends a
+//! variable and marks the old one as deleted. After the store follow the areas with which the
+//! firmware survives a power failure. This module always writes the variables into the empty volume
+//! of a template, so that the firmware cannot complete an interrupted change over them.
 //!
-//! The guest can write to it: every length is looked at.
+//! The guest can write to this file, so every length in it is checked.
 
 use crate::Error;
 
 /// Maximum size of the file, in bytes.
 pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// Files are whole pages of so many bytes.
+/// Page size in bytes: the size of a file is a multiple of it.
 pub const PAGE: u64 = 4096;
 
-/// An identifier as it stands in memory.
+/// A GUID in the byte order of the file.
 pub type Guid = [u8; 16];
 
-/// A GUID of its text's five parts.
+/// Returns the GUID whose text has these parts.
 const fn guid(a: u32, b: u16, c: u16, rest: [u8; 8]) -> Guid {
     let (a, b, c, r) = (a.to_le_bytes(), b.to_le_bytes(), c.to_le_bytes(), rest);
     [
@@ -27,49 +27,49 @@ const fn guid(a: u32, b: u16, c: u16, rest: [u8; 8]) -> Guid {
     ]
 }
 
-/// A volume that holds variables.
+/// The type of a volume that holds variables.
 const VOLUME: Guid = guid(
     0xfff1_2b8d,
     0x7696,
     0x4c8b,
     [0xa9, 0x85, 0x27, 0x47, 0x07, 0x5b, 0x4f, 0x50],
 );
-/// A store of variables with the data to authenticate changes.
+/// The type of a store whose variables have data to authenticate changes.
 const STORE: Guid = guid(
     0xaaf3_2c78,
     0x947b,
     0x439a,
     [0xa1, 0x80, 0x2e, 0x14, 0x4e, 0xc3, 0x77, 0x92],
 );
-/// The owner of PK and KEK.
+/// The owner GUID of the variables PK and KEK.
 const GLOBAL: Guid = guid(
     0x8be4_df61,
     0x93ca,
     0x11d2,
     [0xaa, 0x0d, 0x00, 0xe0, 0x98, 0x03, 0x2b, 0x8c],
 );
-/// The owner of db and dbx.
+/// The owner GUID of the variables db and dbx.
 const SECURITY: Guid = guid(
     0xd719_b2cb,
     0x3d3a,
     0x4596,
     [0xa3, 0xbc, 0xda, 0xd0, 0x0e, 0x67, 0x65, 0x6f],
 );
-/// The owner of `SecureBootEnable`.
+/// The owner GUID of the variable `SecureBootEnable`.
 const ENABLE: Guid = guid(
     0xf0a3_0bc7,
     0xaf08,
     0x4556,
     [0x99, 0xc4, 0x00, 0x10, 0x09, 0xc9, 0x3a, 0x44],
 );
-/// A list of certificates.
+/// The type of a list of X.509 certificates.
 const X509: Guid = guid(
     0xa5c0_59a1,
     0x94e4,
     0x4aa7,
     [0x87, 0xb5, 0xab, 0x15, 0x5c, 0x2b, 0xf0, 0x72],
 );
-/// Whose the certificates are that we add.
+/// The owner GUID of the certificates that this module adds.
 const OURS: Guid = guid(
     0x5a6f_6e65,
     0x7346,
@@ -77,30 +77,31 @@ const OURS: Guid = guid(
     [0xa6, 0x75, 0x78, 0x6b, 0x65, 0x79, 0x73, 0x01],
 );
 
-/// Length of the head of a store, and of a variable.
+/// Lengths in bytes of the header of a store, and of the header of a variable.
 const STORE_HEAD: usize = 28;
 const VARIABLE_HEAD: usize = 60;
-/// The first bytes of a variable.
+/// The first bytes of a variable's header.
 const BEGIN: [u8; 2] = [0xaa, 0x55];
-/// Its states: it counts; it counts until a newer one is complete.
+/// The states of a variable: ADDED is valid; LEAVING is valid until a newer variable is complete.
 const ADDED: u8 = 0x3f;
 const LEAVING: u8 = 0x3e;
-/// Kept without power, seen before the system runs and while it does, and changed only by
-/// who has the key.
+/// Attributes of a key: non-volatile, visible before and while the system runs, and changeable only
+/// with the owner's key.
 const KEY_ATTRIBUTES: u32 = 0x27;
-/// Kept without power, seen before the system runs.
+/// Attributes of a boot setting: non-volatile, and visible before the system runs.
 const BOOT_ATTRIBUTES: u32 = 3;
 
-/// Maximum size in bytes of a variable that every firmware takes.
+/// Maximum size of a variable in bytes that every firmware accepts.
 const MAX_VARIABLE_BYTES: usize = 32 << 10;
 
-/// A variable.
+/// A variable of the firmware.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Variable {
     name: String,
     owner: Guid,
     attributes: u32,
-    /// Its counter, time and key, by which changes are authenticated.
+    /// The counter, time and key index with which the firmware authenticates changes of the
+    /// variable.
     authentic: [u8; 28],
     data: Vec<u8>,
 }
@@ -108,15 +109,16 @@ struct Variable {
 /// The variables of a firmware.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nvram {
-    /// The volume, as it is but for the variables.
+    /// The bytes of the volume, from which only the variables are replaced.
     volume: Vec<u8>,
-    /// The offset where variables begin, and that of the end of their place.
+    /// The offset of the first variable, and the offset of the end of the space for variables.
     begin: usize,
     end: usize,
     variables: Vec<Variable>,
 }
 
-/// The keys of secure boot: the list of permitted programs, and the owners who may change the list.
+/// The keys of secure boot: the list of permitted programs, and the keys whose owners may change
+/// this list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keys(Vec<Variable>);
 
@@ -136,12 +138,12 @@ fn number(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(word(bytes, at)?).ok()
 }
 
-/// A length as [`number`] reads it; longer data is refused before.
+/// Returns a length in the form that [`number`] reads; callers have already refused longer data.
 fn length(bytes: usize) -> [u8; 4] {
     u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes()
 }
 
-/// Names are UTF-16 with a zero behind.
+/// Reads a variable's name, which is UTF-16 with a final zero.
 fn name(bytes: &[u8]) -> Option<String> {
     let pairs = bytes.chunks_exact(2);
     let is_whole = pairs.remainder().is_empty();
@@ -153,10 +155,10 @@ fn name(bytes: &[u8]) -> Option<String> {
 }
 
 impl Nvram {
-    /// Reads the content of a file.
+    /// Reads the variables from the content of a file.
     ///
     /// # Errors
-    /// [`Error::Odd`] when it is none.
+    /// Fails with [`Error::Odd`] if the content is no volume of variables.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let is = |at: usize, what: &[u8]| bytes.get(at..at + what.len()) == Some(what);
         if !is(16, &VOLUME) || !is(40, b"_FVH") {
@@ -199,7 +201,7 @@ impl Nvram {
                     authentic: head[8..36].try_into().ok()?,
                     data: content.to_vec(),
                 };
-                // One that leaves counts only where there is no newer.
+                // A variable in the state LEAVING counts only if no newer one exists.
                 let same =
                     |other: &(u8, Variable)| other.1.name == one.name && other.1.owner == one.owner;
                 match found.iter().position(same) {
@@ -228,8 +230,8 @@ impl Nvram {
             .retain(|one| one.name != name || one.owner != *owner);
     }
 
-    /// Puts the keys in place of those that are there, and has signatures checked. Programs that
-    /// the guest has forbidden stay forbidden.
+    /// Replaces the keys of secure boot, and turns the check of signatures on. Programs that the
+    /// guest has forbidden stay forbidden.
     pub fn enrol(&mut self, keys: &Keys) {
         for key in &keys.0 {
             let there = self.get(&key.name, &key.owner);
@@ -247,18 +249,18 @@ impl Nvram {
         });
     }
 
-    /// Returns whether signatures are checked: there is a key of the platform, and the check was
-    /// not switched off at the console.
+    /// Returns true if the firmware checks signatures: a platform key exists, and the check was not
+    /// turned off at the console.
     #[must_use]
     pub fn checks(&self) -> bool {
         let enabled = self.get("SecureBootEnable", &ENABLE);
         self.get("PK", &GLOBAL).is_some() && enabled.is_none_or(|one| one.data == [1])
     }
 
-    /// The content of a file with these variables, in the volume of `template`.
+    /// Returns the content of a file with these variables, in the volume of `template`.
     ///
     /// # Errors
-    /// [`Error::Odd`] when they do not fit.
+    /// Fails with [`Error::Odd`] if the variables do not fit into the volume.
     pub fn to_bytes(&self, template: &Self) -> Result<Vec<u8>, Error> {
         let mut bytes = template.volume.clone();
         let mut place = Vec::new();
@@ -281,7 +283,7 @@ impl Nvram {
             place.resize(place.len().next_multiple_of(4), 0xff);
         }
         let (begin, end) = (template.begin, template.end);
-        // The first is at a multiple of four, as the head of a volume is.
+        // Padding is relative to the first variable, whose offset is a multiple of four.
         if place.len() > end - begin {
             return Err(odd("more variables than there is place for"));
         }
@@ -292,10 +294,10 @@ impl Nvram {
 }
 
 impl Keys {
-    /// Those in a template that has them.
+    /// Returns the keys of a template that contains them.
     ///
     /// # Errors
-    /// [`Error::Odd`] where it has not.
+    /// Fails with [`Error::Odd`] if the template lacks a key.
     pub fn of(template: &Nvram) -> Result<Self, Error> {
         let needed = [("PK", GLOBAL), ("KEK", GLOBAL), ("db", SECURITY)];
         let mut keys = Vec::new();
@@ -307,10 +309,11 @@ impl Keys {
         Ok(Self(keys))
     }
 
-    /// Those of one who has no others: his certificate decides about all.
+    /// Returns keys that consist of one certificate, for an administrator without other keys: this
+    /// certificate decides about all programs.
     ///
     /// # Errors
-    /// [`Error::Odd`] for one that is too long.
+    /// Fails with [`Error::Odd`] if the certificate is too long.
     pub fn of_certificate(certificate: &[u8]) -> Result<Self, Error> {
         let keys = [("PK", GLOBAL), ("KEK", GLOBAL), ("db", SECURITY)];
         let mut keys = Self(keys.map(|(name, owner)| key(name, owner)).to_vec());
@@ -320,10 +323,10 @@ impl Keys {
         Ok(keys)
     }
 
-    /// Also permits programs that are signed by a certificate (DER).
+    /// Also permits programs that are signed with a certificate (DER).
     ///
     /// # Errors
-    /// [`Error::Odd`] when there are too many.
+    /// Fails with [`Error::Odd`] if the list has too many certificates.
     pub fn trust(&mut self, certificate: &[u8]) -> Result<(), Error> {
         let list = list(certificate)?;
         for one in self.0.iter_mut().filter(|one| one.name == "db") {
@@ -338,7 +341,7 @@ impl Keys {
         Ok(())
     }
 
-    /// All of it as bytes: the same for the same keys.
+    /// Returns all keys as bytes: equal keys give equal bytes.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -353,8 +356,8 @@ impl Keys {
 
 fn key(name: &str, owner: Guid) -> Variable {
     let mut authentic = [0; 28];
-    // Behind the counter stands the time: the beginning of 2020, so that a change which is
-    // signed is newer.
+    // After the counter follows the time of the key. It is the beginning of 2020, so that a later
+    // signed change is newer.
     authentic[8..12].copy_from_slice(&[0xe4, 0x07, 1, 1]);
     Variable {
         name: name.to_owned(),
@@ -365,7 +368,7 @@ fn key(name: &str, owner: Guid) -> Variable {
     }
 }
 
-/// A list with one certificate.
+/// Returns a signature list with one certificate.
 fn list(certificate: &[u8]) -> Result<Vec<u8>, Error> {
     if certificate.len() > MAX_VARIABLE_BYTES / 2 {
         return Err(odd("a certificate that is too long"));
@@ -379,7 +382,8 @@ fn list(certificate: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(list)
 }
 
-/// The certificate in a text or file: DER as it is, or PEM with one.
+/// Returns the certificate in a file: DER unchanged, or the one certificate of a PEM file. Returns
+/// `None` if the content is no certificate.
 #[must_use]
 pub fn certificate(content: &[u8]) -> Option<Vec<u8>> {
     let der = match content.first()? {
@@ -395,7 +399,8 @@ pub fn certificate(content: &[u8]) -> Option<Vec<u8>> {
             crate::base64::decode(&body)?
         }
     };
-    // A sequence of a sequence, a sequence and bits, and nothing behind it.
+    // A certificate is a sequence of a sequence, a sequence and a bit string, without trailing
+    // data.
     let (0x30, inner, []) = element(&der)? else {
         return None;
     };
@@ -411,7 +416,7 @@ pub fn certificate(content: &[u8]) -> Option<Vec<u8>> {
     Some(der)
 }
 
-/// The first element of DER: its tag, its content, and the rest.
+/// Returns the first element of DER data: its tag, its content, and the rest of the data.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = der.split_first()?;
     let (&first, rest) = rest.split_first()?;

@@ -1,22 +1,22 @@
-//! An empty qcow2 that stands on another disk: a clone of it in no time.
+//! Makes an empty qcow2 file with another disk as its base, which clones a disk at once.
 //!
-//! The name of the file below is not written into the overlay; it is on the command line, see
-//! [`crate::machine`]. The file is four clusters long, whatever the size of the disk.
+//! The overlay does not contain the name of its base file. QEMU's command line names the base, see
+//! [`crate::machine`]. An empty overlay is only a few clusters of 64 KiB long.
 
 use crate::Error;
 use crate::image::MAX_DISK_BYTES;
 
-/// 64 KiB, as QEMU's own images have it.
+/// Binary logarithm of the cluster size: 64 KiB, as in QEMU's own images.
 const CLUSTER_BITS: u32 = 16;
 const CLUSTER: u64 = 1 << CLUSTER_BITS;
 
-/// Number of bytes that a cluster of the second table leads to.
+/// Number of disk bytes that one cluster of the second-level table describes.
 const PER_ENTRY: u64 = CLUSTER / 8 * CLUSTER;
 
-/// The whole file of an empty overlay over a disk of this size.
+/// Returns the content of an empty overlay over a disk of this size in bytes.
 ///
 /// # Errors
-/// For a size that no disk has.
+/// Fails if no disk can have this size.
 pub fn empty(size: u64) -> Result<Vec<u8>, Error> {
     let mut file = header(size)?;
     let entries = size.div_ceil(PER_ENTRY);
@@ -25,14 +25,14 @@ pub fn empty(size: u64) -> Result<Vec<u8>, Error> {
     let bytes = usize::try_from(clusters * CLUSTER).map_err(|_| too_large(size))?;
     file.resize(bytes, 0);
     let mut put = |at: u64, what: &[u8]| {
-        // Within the file, which has just been made long enough.
+        // `at` is always inside the file, because the file was made long enough just before.
         let at = usize::try_from(at).unwrap_or(usize::MAX);
         if let Some(place) = file.get_mut(at..at.saturating_add(what.len())) {
             place.copy_from_slice(what);
         }
     };
-    // The table of reference counts leads to its one block, which counts every cluster
-    // of this file once.
+    // The table of reference counts has one entry, for one block. This block counts every cluster
+    // of the file once.
     put(CLUSTER, &(2 * CLUSTER).to_be_bytes());
     for number in 0..clusters {
         put(2 * CLUSTER + number * 2, &1u16.to_be_bytes());
@@ -40,7 +40,7 @@ pub fn empty(size: u64) -> Result<Vec<u8>, Error> {
     Ok(file)
 }
 
-/// The header alone.
+/// Returns the header of the overlay without its tables.
 pub(crate) fn header(size: u64) -> Result<Vec<u8>, Error> {
     if size == 0 || size > MAX_DISK_BYTES || size % 512 != 0 {
         return Err(too_large(size));
@@ -49,27 +49,27 @@ pub(crate) fn header(size: u64) -> Result<Vec<u8>, Error> {
     let mut header = Vec::with_capacity(112);
     header.extend(b"QFI\xfb");
     header.extend(3u32.to_be_bytes());
-    // Backing file: none.
+    // The overlay names no backing file.
     header.extend(0u64.to_be_bytes());
     header.extend(0u32.to_be_bytes());
     header.extend(CLUSTER_BITS.to_be_bytes());
     header.extend(size.to_be_bytes());
-    // Not encrypted.
+    // The overlay is not encrypted.
     header.extend(0u32.to_be_bytes());
     header.extend(entries.to_be_bytes());
     header.extend((3 * CLUSTER).to_be_bytes());
-    // One cluster of reference counts.
+    // The table of reference counts has one cluster.
     header.extend(CLUSTER.to_be_bytes());
     header.extend(1u32.to_be_bytes());
-    // No snapshots.
+    // The overlay has no snapshots.
     header.extend(0u32.to_be_bytes());
     header.extend(0u64.to_be_bytes());
-    // No features: incompatible, compatible, autoclear.
+    // The overlay has no incompatible, compatible or autoclear features.
     header.extend([0; 24]);
-    // Reference counts of 16 bits.
+    // Each reference count has 16 bits (2 to the power of 4).
     header.extend(4u32.to_be_bytes());
     header.extend(104u32.to_be_bytes());
-    // No extensions.
+    // The overlay has no header extensions.
     header.extend([0; 8]);
     Ok(header)
 }
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(empty(16 << 30).unwrap().len(), 4 << 16);
     }
 
-    /// Checks that QEMU's own tool accepts the overlay, where it is installed.
+    /// If QEMU's own tool is installed, it must accept the overlay.
     #[test]
     fn qemus_own_check_takes_it() {
         let Ok(tool) = std::process::Command::new("qemu-img")
