@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::model::Version;
 
-/// The paths where distributions keep it.
+/// The paths where distributions install QEMU.
 const PLACES: &[&str] = &[
     "/usr/bin/qemu-system-x86_64",
     "/usr/libexec/qemu-kvm",
     "/usr/local/bin/qemu-system-x86_64",
 ];
 
-/// The files of the host that QEMU reads beside its own program: libraries and their cache, and the
-/// firmware and tables that it shows to the guest.
+/// The host files that QEMU reads besides its own program: libraries and their cache, and the
+/// firmware and tables that QEMU shows to the guest.
 const FILES: &[&str] = &[
     "/usr/lib",
     "/usr/lib64",
@@ -24,30 +24,30 @@ const FILES: &[&str] = &[
     "/usr/local/share/qemu",
 ];
 
-/// The oldest release whose options we use.
+/// The oldest release of QEMU that has all options that kernel zones use.
 const OLDEST: Version = Version {
     major: 7,
     minor: 0,
     micro: 0,
 };
 
-/// A QEMU.
+/// A QEMU that is installed on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Qemu {
-    /// The program.
+    /// The path of the program.
     pub path: PathBuf,
-    /// Its version.
+    /// The version of the program.
     pub version: Version,
 }
 
-/// The program's path on the host below `root`, if there is one.
+/// Returns the path of QEMU on the host below `root`, if QEMU is installed.
 #[must_use]
 pub fn path(root: &Path) -> Option<PathBuf> {
     let below = |place: &&&str| root.join(place.trim_start_matches('/')).exists();
     PLACES.iter().find(below).map(PathBuf::from)
 }
 
-/// Returns the other files of the host that QEMU has to see.
+/// Returns the folders of the host that QEMU must be able to read.
 #[must_use]
 pub fn files(root: &Path) -> Vec<PathBuf> {
     let there = |place: &&&str| root.join(place.trim_start_matches('/')).is_dir();
@@ -63,11 +63,11 @@ pub fn missing() -> String {
     )
 }
 
-/// Finds the QEMU of this host. It is asked for its version, which takes as long as it
-/// needs to load its libraries, unless `known` has it for this file.
+/// Finds the QEMU of this host. If `known` does not return the version of this file, QEMU is run to
+/// print its version, which takes the time to load its libraries.
 ///
 /// # Errors
-/// [`Error::Program`] when there is none, or it is too old.
+/// Fails with [`Error::Program`] if QEMU is not installed or too old.
 pub fn find(known: impl FnOnce(&Path) -> Option<Version>) -> Result<Qemu, Error> {
     let path = path(Path::new("/")).ok_or_else(|| Error::Program(missing()))?;
     let version = match known(&path) {

@@ -1,4 +1,4 @@
-//! QEMU's monitor: commands, answers and events, a line of JSON each.
+//! QEMU's monitor (QMP): commands, answers and events, each one a line of JSON.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,42 +9,42 @@ use serde_json::{Value, json};
 use crate::Error;
 use crate::wire::{Wire, within};
 
-/// Maximum length of a line of a reply, in bytes: those that we ask for have some thousand.
+/// Maximum length in bytes of a line of a reply; usual replies have some thousand bytes.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// Maximum number of events that are kept; older ones are dropped.
 const MAX_EVENTS: usize = 256;
 
-/// Maximum number of bytes that are read at once for events: a program that writes without end must
-/// not keep the caller from other work.
+/// Maximum number of bytes that one call reads for events: a QEMU that writes without end must not
+/// keep the caller from other work.
 const MAX_EVENT_READ_BYTES: usize = 256 * 1024;
 
-/// The monitor's end in messages.
+/// The name of the monitor's peer in error messages.
 const WHAT: &str = "QEMU";
 
-/// Something that QEMU tells by itself.
+/// An event that QEMU sends without a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Its name, as `SHUTDOWN`.
+    /// The name of the event, for example `SHUTDOWN`.
     pub name: String,
     /// The data of the event.
     pub data: Value,
 }
 
-/// Why a machine ends, as QEMU says.
+/// The reason of QEMU for the end of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The guest powered off.
     PowerOff,
     /// The guest restarted.
     Restart,
-    /// The kernel of the guest gave up.
+    /// The kernel of the guest panicked.
     Panic,
     /// A client of the monitor ended QEMU.
     Quit,
-    /// A signal that QEMU handles ended it, as SIGTERM.
+    /// A signal that QEMU handles, such as SIGTERM, ended QEMU.
     Signal,
-    /// QEMU gave up because of an error of the host.
+    /// QEMU ended because of an error of the host.
     HostError,
     /// QEMU gave another reason.
     Unknown,
@@ -65,7 +65,7 @@ impl Cause {
         }
     }
 
-    /// Returns whether neither the guest nor the host wanted this end.
+    /// Returns true if neither the guest nor the host asked for this end.
     #[must_use]
     pub const fn is_failure(self) -> bool {
         matches!(self, Self::Panic | Self::HostError | Self::Unknown)
@@ -73,13 +73,13 @@ impl Cause {
 }
 
 impl Event {
-    /// True for the guest's wish to start again.
+    /// Returns true if the guest asked for a restart.
     #[must_use]
     pub fn is_restart(&self) -> bool {
         self.name == "SHUTDOWN" && self.data["reason"] == "guest-reset"
     }
 
-    /// Returns the reason why the machine ends, if this event is about its end.
+    /// Returns the reason for the end of the guest, if this event reports its end.
     #[must_use]
     pub fn end(&self) -> Option<Cause> {
         if self.name != "SHUTDOWN" {
@@ -96,37 +96,38 @@ impl Event {
         })
     }
 
-    /// True when the guest's kernel has given up.
+    /// Returns true if the event reports that the guest's kernel has panicked.
     #[must_use]
     pub fn is_panic(&self) -> bool {
         matches!(self.name.as_str(), "GUEST_PANICKED" | "GUEST_CRASHLOADED")
     }
 
-    /// True if the machine was paused because the file system of its disks is full.
+    /// Returns true if the event reports that QEMU paused the guest because of an error of a disk,
+    /// such as a full file system.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.name == "BLOCK_IO_ERROR" && self.data["action"] == "stop"
     }
 }
 
-/// A connection to the monitor.
+/// A connection to QEMU's monitor.
 #[derive(Debug)]
 pub struct Monitor {
     wire: Wire,
     events: VecDeque<Event>,
-    /// The version in the greeting.
+    /// The version of QEMU in the greeting.
     version: String,
-    /// The number of the last command: its answer has it, too.
+    /// The number of the last command; QEMU repeats this number in its answer.
     number: u64,
-    /// When all that is asked for must have been answered, whatever each may take.
+    /// The deadline for all commands together, in addition to the timeout of each command.
     deadline: Option<Instant>,
 }
 
 impl Monitor {
-    /// Waits for the greeting and agrees on the capabilities.
+    /// Waits for the greeting of QEMU and negotiates the capabilities.
     ///
     /// # Errors
-    /// When there is none within `limit`.
+    /// Fails if QEMU sends no greeting within `limit`.
     pub fn greet(socket: OwnedFd, limit: Duration) -> Result<Self, Error> {
         let mut monitor = Self {
             wire: Wire::new(socket, WHAT, MAX_LINE_BYTES),
@@ -148,8 +149,8 @@ impl Monitor {
         Ok(monitor)
     }
 
-    /// From now on no command takes longer than until then, all of them together; `None`
-    /// for as long as each may.
+    /// Sets a deadline for all following commands together; `None` removes the deadline, so that
+    /// each command has only its own timeout.
     pub fn hurry(&mut self, end: Option<Instant>) {
         self.deadline = end;
     }
@@ -159,22 +160,23 @@ impl Monitor {
         self.deadline.map_or(limit, |end| limit.min(left(end)))
     }
 
-    /// The version of QEMU that answers.
+    /// Returns the version of the connected QEMU.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// The socket, to be watched for events.
+    /// Returns the socket of the monitor, to wait for events.
     #[must_use]
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.wire.as_fd()
     }
 
-    /// Carries out a command.
+    /// Sends a command to QEMU and returns the result.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the error of QEMU; no answer within `limit`.
+    /// Fails with [`Error::Refused`] and the error of QEMU, and if no answer arrives within
+    /// `limit`.
     pub fn execute(
         &mut self,
         command: &str,
@@ -188,10 +190,10 @@ impl Monitor {
         self.answer(command, limit, end)
     }
 
-    /// Carries out a command that takes a descriptor along, as `getfd` does.
+    /// Sends a command together with a descriptor, for example `getfd`.
     ///
     /// # Errors
-    /// See [`Monitor::execute`].
+    /// Fails as [`Monitor::execute`] does.
     pub fn execute_with(
         &mut self,
         command: &str,
@@ -237,10 +239,10 @@ impl Monitor {
         }
     }
 
-    /// Waits until there is an event, or `limit` is over.
+    /// Waits for the next event, up to the time `limit`.
     ///
     /// # Errors
-    /// When QEMU is gone, or it is too late.
+    /// Fails if QEMU has ended, or if no event arrives in time.
     pub fn wait_event(&mut self, limit: Duration) -> Result<Event, Error> {
         let end = Instant::now() + limit;
         loop {
@@ -252,12 +254,12 @@ impl Monitor {
         }
     }
 
-    /// The events that are there by now, oldest first; of many only some, and others with the next
-    /// call. After an error the connection is of no more use; the next call returns the messages
-    /// that came before it.
+    /// Returns the events that have arrived, oldest first. If many events have arrived, it returns
+    /// some of them, and the next call returns others. After an error the connection can no longer
+    /// be used; the next call returns the events that arrived before the error.
     ///
     /// # Errors
-    /// When QEMU is gone or talks nonsense.
+    /// Fails if QEMU has ended or sends invalid data.
     pub fn events(&mut self) -> Result<Vec<Event>, Error> {
         let mut read = 0;
         loop {
@@ -310,7 +312,7 @@ impl AsFd for Monitor {
 }
 
 fn parse(line: &[u8]) -> Result<Value, Error> {
-    // The depth is bounded by the parser.
+    // The JSON parser limits the depth of the data.
     let said: Value = serde_json::from_slice(line).map_err(|error| odd(&error.to_string()))?;
     match said.is_object() {
         true => Ok(said),
@@ -318,8 +320,8 @@ fn parse(line: &[u8]) -> Result<Value, Error> {
     }
 }
 
-/// Returns the part of an event's data that is kept: many events wait, and each may be as long as a
-/// line. The callers only use short texts and numbers.
+/// Returns the part of an event's data that is kept, which is limited because many events can wait
+/// and each can be as long as a line. The callers use only short texts and numbers.
 fn few(data: &Value) -> Value {
     const MAX_FIELDS: usize = 16;
     let short = |value: &&Value| match value {
@@ -342,10 +344,10 @@ fn odd(why: &str) -> Error {
     }
 }
 
-/// Maximum length of the other side's text that is shown, in characters.
+/// Maximum number of characters of a message from QEMU or the guest that is shown.
 const MAX_SHOWN_CHARS: usize = 500;
 
-/// A text of the other side as it may be shown on a terminal.
+/// Returns a text from QEMU or the guest in a form that is safe to show on a terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -363,7 +365,7 @@ mod tests {
     const GREETING: &str = r#"{"QMP": {"version": {"qemu": {"micro": 22, "minor": 2, "major": 7}, "package": ""}, "capabilities": []}}"#;
     const LIMIT: Duration = Duration::from_secs(30);
 
-    /// A QEMU that says these lines, whatever it is asked.
+    /// Returns a connection to a test QEMU that sends these lines, whatever the command is.
     fn says(lines: &'static [&'static str]) -> UnixStream {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         std::thread::spawn(move || {
@@ -372,7 +374,7 @@ mod tests {
                     return;
                 }
             }
-            // Until the other end is done.
+            // The test QEMU reads until the client closes its socket.
             let _ = theirs.read_to_end(&mut Vec::new());
         });
         ours
@@ -423,7 +425,8 @@ mod tests {
         assert!(matches!(error, Error::Odd { .. }), "{error}");
     }
 
-    /// A QEMU that agrees on the capabilities, and then repeats this text without end.
+    /// Returns a connection to a test QEMU that negotiates the capabilities, and then repeats this
+    /// text without end.
     fn floods(line: &'static [u8]) -> Monitor {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         std::thread::spawn(move || {
@@ -439,7 +442,7 @@ mod tests {
     fn endless_events_end_in_a_timeout() {
         for line in [&b"{\"event\": \"E\"}\n"[..], b"\r\n", b"{\"id\": 7}\n"] {
             let mut monitor = floods(line);
-            // That this comes back is the test.
+            // The test passes only if this call returns.
             let few = Duration::from_millis(20);
             let error = monitor.execute("x", None, few).unwrap_err();
             assert!(matches!(error, Error::Late { .. }), "{error}");
@@ -468,7 +471,7 @@ mod tests {
         let mut monitor = floods(b"{\"id\": 7}\n");
         let began = Instant::now();
         monitor.hurry(Some(began + Duration::from_millis(50)));
-        // That these come back is the test.
+        // The test passes only if these calls return.
         let hour = Duration::from_secs(3600);
         for _ in 0..3 {
             let error = monitor.execute("x", None, hour).unwrap_err();
@@ -492,7 +495,8 @@ mod tests {
         let many = json!("x".repeat(8 << 20));
         let error = monitor.execute("x", Some(many), few).unwrap_err();
         assert!(matches!(error, Error::Late { .. }), "{error}");
-        // It has half a line: whatever comes after that it would take for the rest.
+        // QEMU has received half a line, and would take any later bytes for the rest of this line,
+        // so the connection is closed.
         let error = monitor.execute_with("getfd", None, null.as_fd(), few);
         assert!(matches!(error, Err(Error::Closed(_))), "{error:?}");
     }
@@ -505,7 +509,7 @@ mod tests {
         let mut monitor = Monitor::greet(ours.into(), LIMIT).unwrap();
         let null = std::fs::File::open("/dev/null").unwrap();
         let few = Duration::from_millis(1);
-        // It reads nothing: after some hundreds no more goes in.
+        // The test QEMU reads nothing, so after some hundred commands the socket's buffer is full.
         let other =
             (0..500).find_map(
                 |_| match monitor.execute_with("getfd", None, null.as_fd(), few) {
@@ -513,7 +517,7 @@ mod tests {
                     other => Some(other),
                 },
             );
-        // Always late, or half a line was sent.
+        // Each command timed out, or half a line was sent and the connection was closed.
         assert!(matches!(other, None | Some(Err(Error::Closed(_)))));
     }
 

@@ -1,4 +1,4 @@
-//! Lines of JSON over a socket whose other end is not trusted.
+//! Sends and receives lines of JSON over a socket whose peer is not trusted.
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,25 +10,25 @@ use rustix::time::Timespec;
 
 use crate::Error;
 
-/// Number of bytes that are read at once.
+/// Number of bytes that one call reads from the socket.
 const READ_BYTES: usize = 16 * 1024;
 
 /// A socket that carries lines.
 #[derive(Debug)]
 pub(crate) struct Wire {
     socket: OwnedFd,
-    /// The program at the other end.
+    /// The name of the peer in error messages.
     what: &'static str,
-    /// Longest line that is taken.
+    /// Maximum length of a line in bytes.
     longest: usize,
     read: Vec<u8>,
-    /// The number of bytes that were taken.
+    /// The number of bytes in the buffer that were already returned as lines.
     taken: usize,
-    /// Up to where it is known to hold no end of a line.
+    /// The offset in the buffer up to which no further end of a line exists.
     searched: usize,
-    /// True if lines that are too long are left out, and are no error.
+    /// True if lines that are too long are skipped instead of causing an error.
     forgives: bool,
-    /// True if such a line is being left out, and its end has not come yet.
+    /// True while a line that is too long is being skipped, until its end arrives.
     skips: bool,
 }
 
@@ -46,8 +46,8 @@ impl Wire {
         }
     }
 
-    /// From now on takes lines of up to so many bytes, and leaves longer ones out if it
-    /// `forgives` them: nothing of them is kept.
+    /// Sets the maximum length of a line. If `forgives` is true, longer lines are skipped without
+    /// being stored; otherwise they are an error.
     pub(crate) fn take_up_to(&mut self, longest: usize, forgives: bool) {
         (self.longest, self.forgives) = (longest, forgives);
     }
@@ -56,13 +56,13 @@ impl Wire {
         self.socket.as_fd()
     }
 
-    /// Sends everything before `end`. After half of it nothing more can be said: the
-    /// connection is closed then.
+    /// Sends all bytes before the deadline `end`. If only a part was sent by then, the connection
+    /// is closed, because the peer would take later bytes for the rest.
     pub(crate) fn send(&self, bytes: &[u8], end: Instant) -> Result<(), Error> {
         self.send_rest(bytes, bytes.len(), end)
     }
 
-    /// [`Wire::send`], with a descriptor that goes along.
+    /// Sends all bytes as [`Wire::send`] does, together with a descriptor.
     pub(crate) fn send_with(
         &self,
         bytes: &[u8],
@@ -71,7 +71,7 @@ impl Wire {
     ) -> Result<(), Error> {
         loop {
             match sys::passing::send_now(self.socket.as_fd(), descriptor, bytes) {
-                // Its first byte carries the descriptor.
+                // The first byte has carried the descriptor, so the rest is sent without it.
                 Ok(sent) => return self.send_rest(&bytes[sent..], bytes.len(), end),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.wait(PollFlags::OUT, end)?;
@@ -120,7 +120,8 @@ impl Wire {
         Ok(())
     }
 
-    /// The next line that is there already, without its end.
+    /// Returns the next line that has already been read, without its line end; `None` if no
+    /// complete line has been read.
     pub(crate) fn take_line(&mut self) -> Result<Option<Vec<u8>>, Error> {
         loop {
             let found = self.read[self.searched..]
@@ -158,11 +159,11 @@ impl Wire {
         }
     }
 
-    /// Returns the line that ends at `at`.
+    /// Returns the line whose end is at the offset `at`.
     fn take_to(&mut self, at: usize) -> Vec<u8> {
         if self.taken == 0 && at + 1 == self.read.len() {
-            // The line is the whole buffer: returned without a copy, because it may be
-            // long.
+            // The line fills the whole buffer, so the buffer is returned without a copy, because
+            // the line may be long.
             let mut line = std::mem::take(&mut self.read);
             self.forget();
             line.truncate(at);
@@ -191,8 +192,8 @@ impl Wire {
         }
     }
 
-    /// The next line, waited for until `end`. Who says much without end is not heard for
-    /// longer than who says nothing: nothing is read after that.
+    /// Waits for the next line until the deadline `end`, and returns it. A peer that sends data
+    /// without end gets no more time than a silent peer.
     pub(crate) fn line(&mut self, end: Instant) -> Result<Vec<u8>, Error> {
         loop {
             if let Some(line) = self.take_line()? {
@@ -207,13 +208,13 @@ impl Wire {
         }
     }
 
-    /// Bytes of memory that it holds.
+    /// Returns the number of bytes of memory that the buffer occupies.
     #[cfg(test)]
     pub(crate) fn held(&self) -> usize {
         self.read.capacity()
     }
 
-    /// Drops the bytes that were read and not taken.
+    /// Drops the bytes that were read but not yet returned.
     pub(crate) fn forget(&mut self) {
         self.read.clear();
         self.taken = 0;
@@ -244,7 +245,7 @@ impl Wire {
     }
 }
 
-/// Says how long it was waited for.
+/// Returns the error that names the timeout in seconds.
 pub(crate) fn within<T>(limit: Duration, done: Result<T, Error>) -> Result<T, Error> {
     done.map_err(|error| match error {
         Error::Late { what, .. } => Error::Late {
