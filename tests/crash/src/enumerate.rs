@@ -136,7 +136,11 @@ impl<'a> Stand<'a> {
             if found.is_empty() {
                 return found;
             }
-            if now.processes() <= self.face.processes() || Instant::now() > end {
+            // The kernel removes the link of an ended zone together with the zone's network
+            // namespace, some time after the last process of the zone.
+            let is_link = |one: &String| one.starts_with("more: link ");
+            let has_ended = now.processes() <= self.face.processes();
+            if has_ended && !found.iter().any(is_link) || Instant::now() > end {
                 // The next one is compared with what there is now.
                 self.face = now;
                 return found;
