@@ -1,4 +1,4 @@
-//! Authorisations, and who has which.
+//! Authorizations, and the rule that decides which user has which of them.
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use model::Config;
 /// The authorizations that the `auths` of an `admin` resource can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Auth {
-    /// Entering the zone with zlogin: being its root.
+    /// Entering the zone with zlogin, as root of the zone.
     Login,
-    /// Installing, booting, halting, uninstalling it.
+    /// Installing, booting, halting and uninstalling the zone.
     Manage,
-    /// Making clones of it.
+    /// Making clones of the zone.
     Clonefrom,
-    /// Making zones configured like it.
+    /// Creating zones whose configuration is a copy of this zone's.
     Copyfrom,
-    /// Changing its stored configuration.
+    /// Changing the stored configuration of the zone.
     Config,
-    /// Changing its configuration while it runs.
+    /// Changing the configuration of the zone while the zone runs.
     Liveconfig,
-    /// Moving it to another host.
+    /// Moving the zone to another host.
     Migrate,
 }
 
 impl Auth {
-    /// Every authorisation.
+    /// All authorizations.
     pub const ALL: [Self; 7] = [
         Self::Login,
         Self::Manage,
@@ -35,7 +35,7 @@ impl Auth {
         Self::Migrate,
     ];
 
-    /// The word in a configuration.
+    /// Returns the word for this authorization in a configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -60,13 +60,13 @@ impl fmt::Display for Auth {
     }
 }
 
-/// A set of authorisations.
+/// A set of authorizations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Auths(u8);
 
 impl Auths {
-    /// The authorisations in a list with commas. A word that is none gives nothing:
-    /// a newer release may have written it.
+    /// Returns the authorizations in a comma-separated list. Unknown words in the list are ignored,
+    /// because a newer release may have written them.
     #[must_use]
     pub fn of_list(list: &str) -> Self {
         let words = list.split(',').map(str::trim);
@@ -74,13 +74,13 @@ impl Auths {
         Self(known.fold(0, |bits, auth| bits | auth.bit()))
     }
 
-    /// True when `auth` is in the set.
+    /// Returns true if `auth` is in the set.
     #[must_use]
     pub const fn has(self, auth: Auth) -> bool {
         self.0 & auth.bit() != 0
     }
 
-    /// True when one of `wanted` is in the set; of none never.
+    /// Returns true if at least one of `wanted` is in the set. If `wanted` is empty, returns false.
     #[must_use]
     pub fn has_any(self, wanted: &[Auth]) -> bool {
         wanted.iter().any(|&auth| self.has(auth))
@@ -130,7 +130,7 @@ mod tests {
         ] {
             let auths = Auths::of_list(none);
             if none == "login\n," {
-                // White space around a word is nothing.
+                // White space around a word of the list is ignored.
                 assert!(auths.has(Auth::Login));
             } else {
                 assert_eq!(auths, Auths::default(), "{none:?}");

@@ -1,23 +1,25 @@
 //! Decides which changes of a configuration can be delegated.
 //!
-//! A user with the auth `config` must not become root of the host by it. So only settings that
-//! affect the zone alone may differ, which the table marks as `delegable`: no path, device,
-//! network, privilege, name or user of the host. The configuration at commit is compared as a
-//! whole, whatever commands made it.
+//! A user with the authorization `config` must not become root of the host by a change of the
+//! configuration. So only settings that affect the zone alone may differ; the table marks them as
+//! `delegable`. Paths, devices, networks, privileges, names and users of the host are not
+//! delegable. The whole configuration at commit is compared with the stored one, whatever commands
+//! changed it.
 
 use model::Config;
 use model::table::{self, GLOBAL};
 
-/// Names of attributes that are not delegated, though `attr` is, and the names of such changes in
-/// messages: `net-force` gives the zone addresses that the host refuses otherwise, `hosts` shows it
-/// the names of other zones.
+/// Attributes that a delegated user may not change, although `attr` is delegable, and the text that
+/// names each one in a message. `net-force` gives the zone addresses that the host otherwise
+/// refuses. `hosts` shows the zone the names of other zones.
 const ATTRIBUTES_OF_THE_HOST: &[(&str, &str)] = &[
     ("hosts", "attr name=hosts"),
     ("net-force", "attr name=net-force"),
 ];
 
-/// The properties, resource types and attributes in which `new` differs from `base` and may
-/// not, in the table's order; empty when the change can be delegated.
+/// Returns the properties, resource types and attributes that differ between `base` and `new` and
+/// that a delegated user may not change, in the order of the table. The list is empty if the change
+/// can be delegated.
 #[must_use]
 pub fn forbidden(base: &Config, new: &Config) -> Vec<&'static str> {
     let globals = GLOBAL
@@ -69,8 +71,9 @@ mod tests {
         resource
     }
 
-    /// The whole list, so that a new row becomes delegable only if it is added here, too. None of
-    /// these names a thing of the host or guards it.
+    /// The test has the whole list of delegable properties, so that a new row of the table becomes
+    /// delegable only if it is added to this list, too. No delegable property names or protects an
+    /// object of the host.
     #[test]
     fn the_delegable_properties_are_exactly_these() {
         let globals = GLOBAL
@@ -226,7 +229,8 @@ mod tests {
             assert_eq!(forbidden(&base(), &new), [*name]);
             assert_eq!(forbidden(&new, &base()), [*name], "and back");
         }
-        // An option of a file system that is there, and more auths for oneself.
+        // Another host folder as the source of an existing file system, and additional
+        // authorizations for the user who makes the change.
         for (kind, property, value) in [("fs", "special", "/"), ("admin", "auths", "config,login")]
         {
             let mut new = base();

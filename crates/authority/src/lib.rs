@@ -1,8 +1,8 @@
 //! Delegation: the rights of users who are not root on a zone.
 //!
-//! The `admin` resources of a zone's configuration name users and their rights
-//! ([`Auth`]). `zoneauthd` acts on them; this crate has its rules. It is pure, so all of
-//! it can be tested without root:
+//! The `admin` resources of a zone's configuration name users and their rights ([`Auth`]).
+//! `zoneauthd` runs commands for these users; this crate has the rules. The crate has no side
+//! effects, so all rules can be tested without root:
 //!
 //! | file | holds |
 //! |---|---|
@@ -12,9 +12,9 @@
 //! | `change` | which changes of a configuration can be delegated |
 //! | `request`, `reply` | the packets on the socket of zoneauthd |
 //!
-//! Whatever is not in the table is refused. The words of a user never reach a program
-//! that runs as root: they are parsed into a [`Task`], and the program is started with
-//! words that are made from that. A path of the host is nowhere among them.
+//! A command that is not in the table is refused. The words of a user never reach a program that
+//! runs as root: zoneauthd parses them into a [`Task`] and starts the program with words that it
+//! makes from the task. These words never contain a path of the host.
 
 pub mod auth;
 pub mod change;
@@ -29,12 +29,12 @@ pub use request::Request;
 pub use table::Program;
 pub use task::{Refusal, Task};
 
-/// The user id on whose behalf zoneauthd runs a program, in that program's
-/// environment. A program that finds it does less than root may, never more.
+/// Name of the environment variable in which zoneauthd gives the program the id of the user for
+/// whom the program runs. A program that finds this variable may do less than root, never more.
 pub const UID_VARIABLE: &str = "ZONES_DELEGATED_UID";
 
-/// The name of that user.
+/// Name of the environment variable with the name of the user for whom zoneauthd runs a program.
 pub const USER_VARIABLE: &str = "ZONES_DELEGATED_USER";
 
-/// Name of the service's socket, in `/run/zones`.
+/// Name of the socket of zoneauthd, in `/run/zones`.
 pub const SOCKET: &str = "auth.sock";

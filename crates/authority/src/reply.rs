@@ -1,12 +1,12 @@
-//! The messages after the request: short texts, a packet each.
+//! The messages that follow the request: short texts, one in each packet.
 
-/// Longest packet in bytes; a longer text is cut.
+/// Maximum length of a packet in bytes; a longer text is truncated.
 pub const MAX_SIZE: usize = 1024;
 
 /// The signals that a client may pass on to its program.
 pub const SIGNALS: [i32; 4] = [HANGUP, INTERRUPT, QUIT, TERMINATE];
 
-/// SIGHUP, which a program also gets when its client goes away.
+/// SIGHUP, which a program also receives when its client disconnects.
 pub const HANGUP: i32 = 1;
 const INTERRUPT: i32 = 2;
 const QUIT: i32 = 3;
@@ -15,26 +15,27 @@ const TERMINATE: i32 = 15;
 /// The exit status or signal of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// With this exit status.
+    /// The program exited with this status.
     Status(u8),
-    /// By this signal.
+    /// This signal killed the program.
     Signal(u8),
 }
 
 /// The messages of zoneauthd to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The program runs. The client's ends of its streams follow, each in a packet of
-    /// its own: first the terminal if there is one, then the pipes in their order.
+    /// The program runs. The client's file descriptors of the program's streams follow, each in a
+    /// packet of its own: first the terminal if the request asks for one, then the pipes in their
+    /// order.
     Granted,
-    /// The program was not started, and why.
+    /// The program was not started, for the reason in this text.
     Refused(String),
-    /// The program has ended; the last packet.
+    /// The program has ended; this is the last packet.
     Ended(End),
 }
 
 impl Reply {
-    /// The packet.
+    /// Returns the reply as a packet.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut text = match self {
@@ -43,12 +44,12 @@ impl Reply {
             Self::Ended(End::Status(status)) => format!("ended {status}"),
             Self::Ended(End::Signal(number)) => format!("killed {number}"),
         };
-        // Plain text has one byte for each character.
+        // The text is ASCII here, so that `truncate` cannot cut a character in two.
         text.truncate(MAX_SIZE);
         text.into_bytes()
     }
 
-    /// Reads a packet; `None` when it is none of these.
+    /// Parses a packet; returns `None` if the packet is no reply.
     #[must_use]
     pub fn decode(packet: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(packet).ok()?;
@@ -69,13 +70,14 @@ impl Reply {
     }
 }
 
-/// A client's packet that passes a signal on.
+/// Returns the packet with which a client passes a signal on to its program.
 #[must_use]
 pub fn signal(number: i32) -> Vec<u8> {
     format!("signal {number}").into_bytes()
 }
 
-/// Reads a packet of a client whose program runs: a signal that it may pass on.
+/// Returns the signal in a packet that a client sent while its program runs, if the client may pass
+/// this signal on.
 #[must_use]
 pub fn signal_of(packet: &[u8]) -> Option<i32> {
     let number = std::str::from_utf8(packet).ok()?.strip_prefix("signal ")?;
@@ -83,8 +85,8 @@ pub fn signal_of(packet: &[u8]) -> Option<i32> {
     SIGNALS.contains(&number).then_some(number)
 }
 
-/// Printable ASCII; anything else, and the backslash, is escaped. For texts that a user
-/// wrote and that go to a terminal or a log.
+/// Returns the text as printable ASCII: backslashes and all other characters are escaped. It is for
+/// texts that a user wrote and that a terminal or a log shows.
 #[must_use]
 pub fn plain(text: &str) -> String {
     let escaped = |c: char| -> String {
@@ -140,7 +142,8 @@ mod tests {
         for number in SIGNALS {
             assert_eq!(signal_of(&signal(number)), Some(number));
         }
-        // Not those that cannot be refused or that mean something to a program.
+        // Signals that a program cannot catch or to which it gives a meaning of its own may not be
+        // passed on.
         for number in [-1, 0, 9, 10, 17, 18, 19, 34, i32::MAX] {
             assert_eq!(signal_of(&signal(number)), None);
         }

@@ -1,33 +1,34 @@
-//! The one packet that a client sends to be served.
+//! The only packet that a client sends before its program runs: the request.
 //!
-//! A request can come from any user, so it has no lengths and no nesting: a header of fixed size,
-//! then words, each with a zero byte at its end. The user is not in it: that the kernel knows.
+//! Any user can send a request, so its format has no length fields and no nesting: a header of
+//! fixed size, then words, each with a zero byte at its end. The request does not name the user,
+//! because zoneauthd gets the user from the kernel.
 
 use crate::Program;
 
-/// Longest packet in bytes.
+/// Maximum length of a packet in bytes.
 pub const MAX_SIZE: usize = 64 * 1024;
 
-/// Most words behind the program's name.
+/// Maximum number of words after the program's name.
 pub const MAX_WORDS: usize = 4096;
 
-/// Longest name of a terminal type or a locale in bytes.
+/// Maximum length of the name of a terminal type or a locale in bytes.
 const MAX_NAME: usize = 64;
 
-/// The first bytes of a packet: the rest has the form described here.
+/// The first bytes of a request; they name the format of the rest.
 const MAGIC: [u8; 4] = *b"ZNA1";
 
-/// Length of the part before the words.
+/// Length of the part before the words, in bytes.
 const HEADER: usize = MAGIC.len() + 3 + 4;
 
-/// The other end of a stream of the program.
+/// The object that zoneauthd connects to a standard stream of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// There is nothing to be read.
+    /// No input: a read returns end of file at once.
     Nothing,
-    /// A pipe, whose other end the client gets.
+    /// A pipe; the client gets its other file descriptor.
     Pipe,
-    /// A new terminal, whose other side the client gets.
+    /// A new terminal; the client gets its controlling side.
     Terminal,
 }
 
@@ -53,49 +54,49 @@ impl Stream {
 /// The request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Standard input, output and error. Output is never nothing, and leads to the
-    /// terminal only if input does.
+    /// Standard input, output and error. The output streams are never [`Stream::Nothing`], and are
+    /// a terminal only if standard input is one, too.
     pub streams: [Stream; 3],
     /// Rows and columns of the client's terminal.
     pub size: (u16, u16),
-    /// The type of the client's terminal; empty when it has none that is known.
+    /// The type of the client's terminal; empty if the type is unknown.
     pub term: String,
     /// The client's locale; may be empty.
     pub lang: String,
     /// The program to run.
     pub program: Program,
-    /// The words behind its name.
+    /// The words after the program's name.
     pub words: Vec<String>,
 }
 
-/// Why a packet is no request.
+/// The reasons why a packet is no valid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// More than [`MAX_SIZE`] bytes or [`MAX_WORDS`] words.
+    /// The packet has more than [`MAX_SIZE`] bytes or [`MAX_WORDS`] words.
     #[error("the command line is too long: at most {MAX_SIZE} bytes and {MAX_WORDS} words")]
     Size,
-    /// Not of the form.
+    /// The packet does not have the format of a request.
     #[error("not a request that this zoneauthd knows")]
     Form,
-    /// Streams that do not go together.
+    /// The packet combines streams in a way that is not allowed.
     #[error("streams that do not go together")]
     Streams,
-    /// Words that are not UTF-8.
+    /// The words are not UTF-8.
     #[error("words must be UTF-8")]
     Text,
-    /// A word with a zero byte in it.
+    /// A word contains a zero byte.
     #[error("a word cannot have a zero byte in it")]
     Zero,
-    /// A program that is not delegated.
+    /// The program cannot be delegated.
     #[error("no program that can be delegated")]
     Program,
 }
 
 impl Request {
-    /// The packet.
+    /// Returns the request as a packet.
     ///
     /// # Errors
-    /// When the words are too long or too many, or one has a zero byte.
+    /// [`Malformed`] if the words are too long or too many, or a word contains a zero byte.
     pub fn encode(&self) -> Result<Vec<u8>, Malformed> {
         if self.words.len() > MAX_WORDS {
             return Err(Malformed::Size);
@@ -120,11 +121,11 @@ impl Request {
         Ok(packet)
     }
 
-    /// Reads a packet. A terminal type or locale that could be anything else is left
-    /// empty; all other oddities are refused.
+    /// Parses a packet. If the terminal type or the locale has an illegal character, its field is
+    /// left empty; all other errors of format are refused.
     ///
     /// # Errors
-    /// [`Malformed`].
+    /// [`Malformed`] with the reason why the packet is no valid request.
     pub fn decode(packet: &[u8]) -> Result<Self, Malformed> {
         if packet.len() > MAX_SIZE {
             return Err(Malformed::Size);
@@ -178,7 +179,8 @@ impl Request {
     }
 }
 
-/// The text, if it can be the name of a terminal type or a locale and no path.
+/// Returns the text if it can be the name of a terminal type or a locale and cannot be a path;
+/// returns an empty text otherwise.
 #[must_use]
 pub fn name(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+@".contains(&byte);
@@ -232,7 +234,7 @@ mod tests {
     fn a_truncated_packet_is_refused() {
         let packet = request().encode().unwrap();
         for length in 0..packet.len() {
-            // A packet that ends behind a whole word is one, with fewer words.
+            // A packet that is cut off after a whole word is valid, with fewer words.
             if let Ok(shorter) = Request::decode(&packet[..length]) {
                 assert_eq!(packet[length - 1], 0);
                 assert!(request().words.starts_with(&shorter.words));
@@ -252,7 +254,7 @@ mod tests {
         assert_eq!(with(0, b'z'), Err(Malformed::Form));
         assert_eq!(with(3, b'2'), Err(Malformed::Form));
         assert_eq!(with(4, b'x'), Err(Malformed::Form));
-        // No terminal but with the keyboard.
+        // A terminal for the output is allowed only if the input is a terminal, too.
         assert_eq!(with(4, b'p'), Err(Malformed::Streams));
         assert_eq!(with(6, b'-'), Err(Malformed::Streams));
         assert_eq!(with(good.len() - 1, b'!'), Err(Malformed::Form));

@@ -1,8 +1,8 @@
 //! The only table of commands that can be delegated.
 //!
-//! A row is a command and all that may go with it. Commands that are missing here cannot be
-//! delegated: a new subcommand or option is refused until its row is added. No option that takes a
-//! path, an alternate root or a uuid is here.
+//! A row is a command and all options and arguments that a user may give it. Commands that have no
+//! row cannot be delegated: a new subcommand or option is refused until its row is added. The table
+//! has no option that takes a path, an alternate root or a uuid.
 
 use std::fmt;
 
@@ -21,10 +21,10 @@ pub enum Program {
 }
 
 impl Program {
-    /// Every program.
+    /// All programs that zoneauthd starts.
     pub const ALL: [Self; 3] = [Self::Zoneadm, Self::Zlogin, Self::Zonecfg];
 
-    /// Its name, which is that of its file.
+    /// Returns the name of the program, which is also the name of its file.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl Program {
         }
     }
 
-    /// The program of that name.
+    /// Returns the program with this name.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str() == name)
@@ -50,9 +50,9 @@ impl fmt::Display for Program {
 /// An option of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opt {
-    /// Its letter.
+    /// The letter of the option.
     pub letter: char,
-    /// Its long form, without the dashes.
+    /// The long form of the option, without the dashes.
     pub long: Option<&'static str>,
     /// The kind of value that the option takes.
     pub value: Value,
@@ -61,9 +61,9 @@ pub(crate) struct Opt {
 /// The value of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// It takes none.
+    /// The option takes no value.
     None,
-    /// Exactly this.
+    /// The option takes this value only.
     Only(&'static str),
     /// The name of a snapshot.
     Name,
@@ -74,11 +74,11 @@ pub(crate) enum Value {
 /// The arguments that may follow the options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// Nothing.
+    /// No arguments.
     Nothing,
-    /// Words behind `--`, for the init of the zone.
+    /// Words after `--`, for the init of the zone.
     Boot,
-    /// The name of a zone, on which the user needs [`SOURCE_NEEDS`].
+    /// The name of a zone, for which the user needs an authorization of [`SOURCE_NEEDS`].
     Source,
     /// The name of a snapshot.
     Name,
@@ -90,7 +90,7 @@ pub(crate) struct Verb {
     pub name: &'static str,
     pub options: &'static [Opt],
     pub rest: Rest,
-    /// The authorizations of which the user needs one, on each zone.
+    /// The authorizations for this subcommand; the user needs at least one of them, on each zone.
     pub needs: &'static [Auth],
 }
 
@@ -102,7 +102,7 @@ const fn flag(letter: char) -> Opt {
     }
 }
 
-/// Shows the plan.
+/// The option that shows the plan and changes nothing.
 const DRY_RUN: Opt = Opt {
     long: Some("dry-run"),
     ..flag('n')
@@ -126,12 +126,12 @@ pub(crate) const ZONEADM: &[Verb] = &[
     manage("shutdown", &[DRY_RUN, flag('r')], Rest::Boot),
     manage("suspend", &[DRY_RUN], Rest::Nothing),
     manage("verify", &[DRY_RUN], Rest::Nothing),
-    // Options of a brand name archives and folders of the host.
+    // `install` takes no options of the brand, because these name archives and folders of the host.
     manage("install", &[DRY_RUN], Rest::Nothing),
     manage("uninstall", &[DRY_RUN, flag('F')], Rest::Nothing),
     manage(
         "clone",
-        // Not --create: it configures zones.
+        // `clone` does not take --create, which configures zones.
         &[
             DRY_RUN,
             Opt {
@@ -154,7 +154,7 @@ pub(crate) const ZONEADM: &[Verb] = &[
     },
 ];
 
-/// The authorization that a user needs on the source of a clone.
+/// The authorizations for the source of a clone; the user needs at least one of them.
 pub(crate) const SOURCE_NEEDS: &[Auth] = &[Clonefrom];
 
 /// The options of zlogin.
@@ -176,17 +176,17 @@ pub(crate) const ZLOGIN: &[Opt] = &[
     flag('S'),
 ];
 
-/// The authorization that zlogin needs, also for the console: root of the zone is root of its
-/// console, too.
+/// The authorizations for zlogin, also for the console: root of the zone controls the console of
+/// the zone, too.
 pub(crate) const ZLOGIN_NEEDS: &[Auth] = &[Login];
 
-/// The options of zonecfg, besides `-z`. `-r`, which needs [`Liveconfig`], can be added when the
+/// The options of zonecfg, except `-z`. `-r`, which needs [`Liveconfig`], can be added when the
 /// applied configuration passes the same check as a stored one.
 pub(crate) const ZONECFG: &[Opt] = &[Opt {
-    // Standard input; a file would be opened by root.
+    // `-f` takes only `-`, which is standard input: root would open any other file.
     value: Value::Only("-"),
     ..flag('f')
 }];
 
-/// The authorization that zonecfg needs.
+/// The authorizations for zonecfg; the user needs at least one of them.
 pub(crate) const ZONECFG_NEEDS: &[Auth] = &[Config];

@@ -1,4 +1,4 @@
-//! From the words of a user to a command of the table.
+//! Parses the words of a user into a command of the table.
 
 use model::ZoneName;
 
@@ -14,30 +14,30 @@ pub enum Refusal {
     /// The option is not in the table.
     #[error("{0} is for root alone")]
     Option(String),
-    /// An option without its value.
+    /// An option has no value but needs one.
     #[error("{0} needs a value")]
     NoValue(String),
-    /// A word too many, or one that is no option.
+    /// A word is not allowed at its position, or is not a known option.
     #[error("{0}: not expected here")]
     Word(String),
-    /// No zone is named, or more than one where there must be one.
+    /// The command needs exactly one zone, but names none or several.
     #[error("exactly one zone must be named")]
     OneZone,
-    /// No zone is named.
+    /// The command names no zone.
     #[error("no zone is named")]
     NoZone,
-    /// No snapshot is named.
+    /// The command names no snapshot.
     #[error("no snapshot is named")]
     NoName,
-    /// A name that no zone can have.
+    /// The command has a zone name that is not valid.
     #[error("{0}: No such zone configured")]
     Name(String),
-    /// No subcommand.
+    /// The command has no subcommand.
     #[error("no subcommand was given")]
     NoVerb,
 }
 
-/// A command that the table knows.
+/// A command that a row of the table allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     program: Program,
@@ -46,15 +46,16 @@ pub struct Task {
     source: Option<ZoneName>,
     needs: &'static [Auth],
     options: Vec<String>,
-    /// Words behind all that; the program does not take them for options of its own.
+    /// The words after the options and names; the program does not parse them as options of its
+    /// own.
     rest: Vec<String>,
 }
 
 impl Task {
-    /// Finds the task in the words behind the program's name.
+    /// Parses the words after the program's name into a task.
     ///
     /// # Errors
-    /// [`Refusal`] for whatever is not in the table.
+    /// [`Refusal`] for every word that the table does not allow.
     pub fn parse(program: Program, words: &[String]) -> Result<Self, Refusal> {
         match program {
             Program::Zoneadm => zoneadm(words),
@@ -63,7 +64,7 @@ impl Task {
         }
     }
 
-    /// The program.
+    /// Returns the program that runs the task.
     #[must_use]
     pub const fn program(&self) -> Program {
         self.program
@@ -75,33 +76,34 @@ impl Task {
         self.verb
     }
 
-    /// The zones to act on, at least one. They are named one by one: the client resolves globs and
-    /// ranges.
+    /// Returns the zones of the task, at least one. Each is a name, because the client resolves
+    /// globs and ranges.
     #[must_use]
     pub fn zones(&self) -> &[ZoneName] {
         &self.zones
     }
 
-    /// The zone that is cloned.
+    /// Returns the zone that is the source of the clone, if the task is a clone.
     #[must_use]
     pub const fn source(&self) -> Option<&ZoneName> {
         self.source.as_ref()
     }
 
-    /// True when these authorisations on a zone suffice to act on it.
+    /// Returns true if a user with the authorizations `auths` on a zone may run this task on the
+    /// zone.
     #[must_use]
     pub fn is_allowed_by(&self, auths: Auths) -> bool {
         auths.has_any(self.needs)
     }
 
-    /// True when these authorisations on a zone suffice to clone it.
+    /// Returns true if a user with the authorizations `auths` on a zone may clone the zone.
     #[must_use]
     pub fn may_clone_from(auths: Auths) -> bool {
         auths.has_any(table::SOURCE_NEEDS)
     }
 
-    /// The words to start the program with. Each option is a word of its own, so that
-    /// every parser reads them alike.
+    /// Returns the arguments for the program. Each option is a word of its own, so that every
+    /// parser reads the options alike.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
         let named = self.zones.iter().flat_map(|zone| {
@@ -217,7 +219,7 @@ fn zone_name(text: &str) -> Result<ZoneName, Refusal> {
     text.parse().map_err(|_| Refusal::Name(text.to_owned()))
 }
 
-/// True for a word that can be a name, and is no option and no path.
+/// Returns true if a word can be a name and cannot be an option or a path.
 fn is_plain(text: &str) -> bool {
     let legal = |b: u8| b.is_ascii_alphanumeric() || b"_-.:".contains(&b);
     let first = text.bytes().next();
@@ -226,8 +228,8 @@ fn is_plain(text: &str) -> bool {
 
 type Set = Vec<(Opt, Option<String>)>;
 
-/// Takes the options at the begin of `words`, as getopt(3) would; returns them and the
-/// words behind, the first of which is no option. `--` is none of either.
+/// Parses the options at the begin of `words`, as getopt(3) does. Returns the options and the rest
+/// of the words, the first of which is no option. `--` is no option here.
 fn options<'a>(known: &[Opt], words: &'a [String]) -> Result<(Set, &'a [String]), Refusal> {
     let mut set = Set::new();
     let mut words = words;
@@ -276,7 +278,7 @@ fn options<'a>(known: &[Opt], words: &'a [String]) -> Result<(Set, &'a [String])
     Ok((set, words))
 }
 
-/// The options again, each a word.
+/// Returns the options as words, one word for each option and each value.
 fn written(set: Set) -> Vec<String> {
     set.into_iter()
         .flat_map(|(option, value)| [format!("-{}", option.letter)].into_iter().chain(value))

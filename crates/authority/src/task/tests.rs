@@ -12,7 +12,7 @@ fn parse(line: &str) -> Result<Task, Refusal> {
     Task::parse(program, &words)
 }
 
-/// The words that the program is started with.
+/// Returns the arguments with which the program is started.
 fn started(line: &str) -> String {
     let task = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
     task.words().join(" ")
@@ -104,7 +104,7 @@ fn programs_get_words_that_can_be_read_in_one_way() {
 #[test]
 fn commands_outside_the_table_are_refused() {
     for line in [
-        // Another root, another way to name a zone, no zone.
+        // An alternate root, another option that selects a zone, or no zone.
         "zoneadm -R /alt -z web boot",
         "zoneadm -z web -R /alt boot",
         "zoneadm -R/alt -z web boot",
@@ -114,12 +114,12 @@ fn commands_outside_the_table_are_refused() {
         "zoneadm boot",
         "zoneadm -- -z web boot",
         "zoneadm --zone web boot",
-        // Verbs that reach further than one zone, or show the root on the host.
+        // Verbs that affect more than the zone, or that show paths of the host.
         "zoneadm -z web mark incomplete",
         "zoneadm -z web mount",
         "zoneadm -z web unmount",
         "zoneadm -z web list",
-        // Whom they mean is not for us to find out.
+        // Globs and ranges, which zoneauthd does not resolve, and names that are no zone.
         "zoneadm -z w* boot",
         "zoneadm -z web[1-3] boot",
         "zoneadm -z web -z * boot",
@@ -131,7 +131,7 @@ fn commands_outside_the_table_are_refused() {
         "zoneadm -z web migrate host",
         "zoneadm -z web boo",
         "zoneadm -z web Boot",
-        // Options with a path, and those of other verbs.
+        // Options that take a path, and options of other verbs.
         "zoneadm -z web install -a /etc/shadow",
         "zoneadm -z web install -d /",
         "zoneadm -z web install -na /etc/shadow",
@@ -213,7 +213,7 @@ fn table_rows_take_no_path() {
         assert_eq!(texts(verb.options), [], "{}", verb.name);
         assert!(!verb.needs.is_empty(), "{}", verb.name);
     }
-    // The escape character, and the user in the zone.
+    // The options for the escape character and for the user in the zone.
     assert_eq!(texts(table::ZLOGIN), ['e', 'l']);
     assert_eq!(texts(table::ZONECFG), []);
 }
@@ -267,8 +267,8 @@ fn any_words() -> impl Strategy<Value = Vec<String>> {
 }
 
 proptest! {
-    /// An accepted request means the same when it is parsed again, and our own words are all in the
-    /// table.
+    /// An accepted command has the same meaning when its words are parsed again, and the table has
+    /// all words that the task makes.
     #[test]
     fn accepted_requests_parse_again_to_the_same_task(
         program in proptest::sample::select(Program::ALL.to_vec()),
