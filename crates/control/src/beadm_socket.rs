@@ -1,8 +1,10 @@
-//! `beadm` in a zone: its packets to zoneadmd, on a socket in the zone.
+//! The socket inside a zone through which `beadm` sends packets to zoneadmd: its protocol, for both
+//! sides.
 //!
-//! A request is one packet: the words of a command line, parted by spaces. The answer is packets
-//! that begin with a letter: `o` some standard output, `e` some standard error, `x` the exit
-//! status, which comes last. A request does not name its zone: every zone has a socket of its own.
+//! A request is one packet: the words of a command line, separated by spaces. The answer is several
+//! packets. Each begins with a letter: `o` for a part of standard output, `e` for a part of
+//! standard error, `x` for the exit status in the last packet. A request does not name its zone,
+//! because every zone has a socket of its own.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,32 +17,32 @@ use rustix::net::{
 };
 use rustix::process::umask;
 
-/// The path of the socket in a zone: /dev is the platform's in every zone, and no init mounts
-/// anything over it.
+/// The path of the socket in a zone. zoneadmd mounts /dev in every zone, and no init mounts another
+/// file system over it.
 pub const SOCKET: &str = "/dev/zone-beadm";
 
 pub use host::spawn::INSIDE;
 
-/// Longest request, in bytes.
+/// Maximum length of a request, in bytes.
 pub const MAX_REQUEST: usize = 1024;
 
-/// Most words in a request.
+/// Maximum number of words in a request.
 const MAX_WORDS: usize = 8;
 
-/// Longest packet of an answer, in bytes.
+/// Maximum length of a packet of an answer, in bytes.
 pub const MAX_ANSWER: usize = 16 << 10;
 
 /// Maximum number of requests that wait to be accepted.
 const LISTEN_BACKLOG: i32 = 4;
 
-/// Makes the socket, in no place yet.
+/// Creates the socket, which has no path yet.
 pub fn socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let kind = SocketType::SEQPACKET;
     Ok(socket_with(AddressFamily::UNIX, kind, flags, None)?)
 }
 
-/// Puts it in its place. To be called in the zone, as its root.
+/// Binds the socket to its path. The caller must be in the zone, as root of the zone.
 pub fn listen(socket: BorrowedFd<'_>, place: &Path) -> io::Result<()> {
     let address = SocketAddrUnix::new(place)?;
     let before = umask(Mode::from_raw_mode(0o177));
@@ -50,7 +52,7 @@ pub fn listen(socket: BorrowedFd<'_>, place: &Path) -> io::Result<()> {
     Ok(listen_on(socket, LISTEN_BACKLOG)?)
 }
 
-/// The words of a request.
+/// Parses a request into its words.
 ///
 /// # Errors
 /// Fails with a text for the client if the request is malformed.
@@ -62,7 +64,7 @@ pub fn read_request(packet: &[u8]) -> Result<Vec<String>, &'static str> {
     if !packet.iter().all(legal) {
         return Err("a request has letters, digits, '_', '-', '.', ':' and spaces");
     }
-    // ASCII only, so every byte is a character.
+    // The request is ASCII, so that every byte is one character.
     let words: Vec<String> = packet
         .split(|byte| *byte == b' ')
         .map(|word| String::from_utf8_lossy(word).into_owned())
@@ -73,19 +75,19 @@ pub fn read_request(packet: &[u8]) -> Result<Vec<String>, &'static str> {
     Ok(words)
 }
 
-/// A piece of an answer.
+/// One packet of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Some standard output.
+    /// A part of standard output.
     Output(Vec<u8>),
-    /// Some standard error.
+    /// A part of standard error.
     Errors(Vec<u8>),
-    /// The exit status; nothing comes after it.
+    /// The exit status; this packet is the last one.
     Exit(u8),
 }
 
 impl Answer {
-    /// Sends it; the client may have ended, or not read.
+    /// Sends the packet; ignores errors, because the client may have ended or may not read.
     pub fn send(&self, client: impl AsFd) {
         let (kind, body) = match self {
             Self::Output(body) => (b'o', body.as_slice()),
@@ -107,11 +109,11 @@ impl Answer {
     }
 }
 
-/// Asks the zone's zoneadmd, and hands each piece of its answer to `take`; returns the exit
-/// status.
+/// Sends a request to the zone's zoneadmd and calls `take` with each part of the output. Returns
+/// the exit status.
 ///
 /// # Errors
-/// When there is no zoneadmd, or it went away.
+/// Fails if the zone has no zoneadmd, or if zoneadmd ends before it sends the exit status.
 pub fn ask(words: &[String], mut take: impl FnMut(Answer)) -> io::Result<u8> {
     let kind = SocketType::SEQPACKET;
     let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;

@@ -1,4 +1,4 @@
-//! Talking to a zone's zoneadmd, and bringing one back when it died.
+//! Sends requests to a zone's zoneadmd, and starts a new zoneadmd if the old one died.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -16,10 +16,10 @@ use crate::protocol::{MAX_PACKET, Reply, Request};
 use host::unix_socket::{self, Kind};
 use host::{Error, Host, spawn};
 
-/// Connects to the zone's zoneadmd; `None` when there is none.
+/// Connects to the zone's zoneadmd; returns `None` if the zone has none.
 ///
 /// # Errors
-/// Anything but its absence.
+/// All errors except the absence of a zoneadmd.
 pub fn connect_to(root: &Root, zone: &ZoneName) -> Result<Option<OwnedFd>, Error> {
     match unix_socket::connect_to(&root.socket(zone), Kind::Packets) {
         Ok(socket) => Ok(Some(socket)),
@@ -35,24 +35,24 @@ pub fn connect_to(root: &Root, zone: &ZoneName) -> Result<Option<OwnedFd>, Error
     }
 }
 
-/// Timeout of a halt by zoneadmd: longer than its own timeouts.
+/// Timeout of a halt by zoneadmd, longer than the timeouts that zoneadmd itself has.
 pub const HALT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Sends a request and waits until it is done. `Ok(None)` when zoneadmd went away
-/// without an answer.
+/// Sends a request and waits until zoneadmd has carried it out. Returns `Ok(None)` if zoneadmd
+/// ended without an answer.
 ///
 /// # Errors
-/// [`Error::Daemon`] with the error of zoneadmd.
+/// [`Error::Daemon`] with the error that zoneadmd sent.
 pub fn ask(socket: &OwnedFd, request: &Request) -> Result<Option<()>, Error> {
     let patience = (*request == Request::Halt).then_some(HALT_TIMEOUT);
     done(exchange(socket, request, patience)?)
 }
 
-/// [`ask`], but with no more than this time for an answer. The requested operation
-/// continues.
+/// Sends a request like [`ask`], but waits for the answer at most as long as `patience`. The
+/// requested operation continues after this timeout.
 ///
 /// # Errors
-/// Also [`Error::Daemon`] when the time is over.
+/// The errors of [`ask`], and [`Error::Daemon`] after the timeout.
 pub fn ask_within(
     socket: &OwnedFd,
     request: &Request,
@@ -74,12 +74,12 @@ pub fn ask_within(
     })?)
 }
 
-/// Asks a zoneadmd to halt its zone. One that does not answer in three quarters of the
-/// time waits for something in the zone: then `kill` is called, and it has the rest.
-/// `Ok(None)` as [`ask`].
+/// Asks a zoneadmd to halt its zone. If zoneadmd does not answer within three quarters of
+/// `patience`, then a process in the zone blocks the halt: the function calls `kill`, and waits for
+/// the last quarter. Returns `Ok(None)` like [`ask`].
 ///
 /// # Errors
-/// As [`ask_within`].
+/// The errors of [`ask_within`].
 pub fn halt_within(
     socket: &OwnedFd,
     patience: Duration,
@@ -100,7 +100,7 @@ pub fn halt_within(
     })?)
 }
 
-/// Returns whether an error is a timeout.
+/// Returns true if the error is a timeout.
 fn is_late(error: &Error) -> bool {
     matches!(error, Error::Io(_, source) if source.kind() == ErrorKind::WouldBlock)
 }
@@ -116,7 +116,7 @@ fn done(reply: Option<Reply>) -> Result<Option<()>, Error> {
 /// Changes the resource controls of an active zone.
 ///
 /// # Errors
-/// [`Error::Daemon`] with the error of zoneadmd; the controls are then as before.
+/// [`Error::Daemon`] with the error that zoneadmd sent; the controls are then unchanged.
 pub fn change_controls(socket: &OwnedFd, new: &Controls) -> Result<Changed, Error> {
     match exchange(socket, &Request::Controls(Box::new(new.clone())), None)? {
         None => Err(Error::Daemon("zoneadmd went away".to_owned())),
@@ -134,7 +134,7 @@ fn refusal(reply: Reply) -> Error {
     })
 }
 
-/// Sends a request and waits for the answer; none when zoneadmd went away.
+/// Sends a request and waits for the answer. Returns `None` if zoneadmd ended without an answer.
 fn exchange(
     socket: &OwnedFd,
     request: &Request,
@@ -159,7 +159,7 @@ fn limit(socket: &OwnedFd, patience: Duration) -> Result<(), Error> {
         .map_err(|errno| Error::Io("set a time limit".to_owned(), errno.into()))
 }
 
-/// Waits for the answer; none when zoneadmd went away.
+/// Waits for the answer. Returns `None` if zoneadmd ended without an answer.
 fn hear(socket: &OwnedFd) -> Result<Option<Reply>, Error> {
     let mut answer = vec![0; MAX_PACKET];
     let received =
@@ -178,11 +178,12 @@ fn hear(socket: &OwnedFd) -> Result<Option<Reply>, Error> {
         })
 }
 
-/// Longest time in which a zoneadmd answers a request to cancel.
+/// Timeout for the answer of zoneadmd to a request to cancel.
 const CANCEL_REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Has a zone's zoneadmd give up the pause before a reboot and, if `shutdown` says so, a
-/// shutdown that it waits for; whether there was one. See [`Request::Cancel`].
+/// Asks a zone's zoneadmd to cancel the boot for which it pauses after a reboot and, if `shutdown`
+/// is true, to stop waiting for a shutdown. Returns true if zoneadmd did so. See
+/// [`Request::Cancel`].
 pub fn cancel(root: &Root, zone: &ZoneName, shutdown: bool) -> bool {
     let Ok(Some(socket)) = connect_to(root, zone) else {
         return false;
@@ -194,11 +195,11 @@ pub fn cancel(root: &Root, zone: &ZoneName, shutdown: bool) -> bool {
     )
 }
 
-/// Connects to the zoneadmd of an active zone; starts one that adopts the zone
-/// when the old one died.
+/// Connects to the zoneadmd of an active zone. If the old zoneadmd died, first starts a new one
+/// that adopts the zone.
 ///
 /// # Errors
-/// [`Error::Daemon`] when the new one cannot take over.
+/// [`Error::Daemon`] if the new zoneadmd cannot adopt the zone.
 pub fn connect_or_adopt(host: &Host, zone: &ZoneName) -> Result<OwnedFd, Error> {
     if let Some(socket) = connect_to(&host.root, zone)? {
         return Ok(socket);
@@ -211,8 +212,8 @@ pub fn connect_or_adopt(host: &Host, zone: &ZoneName) -> Result<OwnedFd, Error> 
     Err(Error::Daemon("the new zoneadmd ended at once".to_owned()))
 }
 
-/// Sees to it that an active zone has a zoneadmd. One that ends or boots meanwhile
-/// needs none from us.
+/// Starts a zoneadmd for an active zone that has none. A zone that ends or boots at the same time
+/// is no error.
 ///
 /// # Errors
 /// See [`connect_or_adopt`].
@@ -226,12 +227,12 @@ pub fn attend(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     }
 }
 
-/// Starts a zoneadmd that adopts the zone, unless one is there by now.
+/// Starts a zoneadmd that adopts the zone, unless another command has already started one.
 ///
 /// # Errors
-/// [`Error::Daemon`] when it cannot take over.
+/// [`Error::Daemon`] if the new zoneadmd cannot adopt the zone.
 pub fn adopt(host: &Host, zone: &ZoneName) -> Result<(), Error> {
-    // Two commands may notice at the same time.
+    // Two commands may find at the same time that the zone has no zoneadmd.
     let guard = host.root.adopt_lock(zone);
     let _one = lock::exclusive(&guard)?;
     if connect_to(&host.root, zone)?.is_some() {
@@ -250,10 +251,10 @@ pub fn adopt(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     listen_to(report).map(drop)
 }
 
-/// Waits for the word of a zoneadmd that was just started; returns its remarks.
+/// Waits for the first message of a zoneadmd that was just started; returns its warnings.
 ///
 /// # Errors
-/// [`Error::Daemon`] with its error, or that it did not answer.
+/// [`Error::Daemon`] with the error that zoneadmd sent, or because it sent no answer.
 pub fn listen_to(report: OwnedFd) -> Result<Vec<String>, Error> {
     let mut text = String::new();
     File::from(report)
@@ -283,14 +284,14 @@ mod tests {
     fn a_zoneadmd_that_waits_for_its_zone_answers_once_that_is_killed() {
         let (ours, theirs) = pair();
         let short = Duration::from_millis(100);
-        // It hangs until the zone is killed.
+        // This zoneadmd does not answer until the zone is killed.
         let kill = || {
             let answer = serde_json::to_vec(&Reply::Done).unwrap();
             send(&theirs, &answer, SendFlags::NOSIGNAL).unwrap();
             Ok(())
         };
         assert_eq!(halt_within(&ours, short, kill).unwrap(), Some(()));
-        // The same request is answered: it is asked once.
+        // The client sends the request only once, before the kill.
         let mut packet = [0; 256];
         let (length, _) = recv(&theirs, packet.as_mut_slice(), RecvFlags::DONTWAIT).unwrap();
         assert!(length > 0 && recv(&theirs, packet.as_mut_slice(), RecvFlags::DONTWAIT).is_err());

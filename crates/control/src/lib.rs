@@ -1,4 +1,5 @@
-//! Talking to a zoneadmd: its protocol, its client, its log, and the socket of beadm inside a zone.
+//! Communication with a zoneadmd: its protocol, its client, its log, and the socket of beadm inside
+//! a zone.
 
 pub mod beadm_socket;
 pub mod client;

@@ -1,4 +1,4 @@
-//! `/var/log/zones/<zone>.messages`: messages of zoneadmd, one line each.
+//! `/var/log/zones/<zone>.messages`: the messages of zoneadmd, one in each line.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -9,10 +9,10 @@ use host::Host;
 use model::ZoneName;
 use store::Root;
 
-/// The log is kept in two files of at most this many bytes.
+/// Maximum size in bytes of each of the two files of a log.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// Adds a line with the time in UTC. A log that cannot be written stops nothing.
+/// Adds a line with the time in UTC to the log of a zone. Ignores all errors.
 pub fn message(root: &Root, zone: &ZoneName, text: &str) {
     let line = format!("{} zone '{zone}': {text}\n", timestamp(seconds()));
     let _ = open(root, zone).and_then(|mut file| file.write_all(line.as_bytes()));
@@ -23,7 +23,7 @@ pub fn note(host: &Host, zone: &ZoneName, text: &str) {
     message(&host.root, zone, text);
 }
 
-/// Opens the log to add to it; a large one is put aside first.
+/// Opens the log to append to it; renames a large log first.
 pub fn open(root: &Root, zone: &ZoneName) -> std::io::Result<File> {
     let path = root.messages(zone);
     std::fs::create_dir_all(root.log())?;
@@ -50,11 +50,11 @@ fn seconds() -> u64 {
         .map_or(0, |since| since.as_secs())
 }
 
-/// Seconds since 1970 as ISO 8601 in UTC.
+/// Formats a number of seconds since 1970 as ISO 8601 in UTC.
 pub fn timestamp(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March: the leap day is then the last day of a year.
-    // 400 years have 146,097 days; day 0 of the count is 0000-03-01.
+    // In this calculation years begin in March, so that the leap day is the last day of a year. 400
+    // years have 146,097 days; day 0 is 0000-03-01.
     let shifted = days + 719_468;
     let (era, day) = (shifted / 146_097, shifted % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

@@ -1,7 +1,7 @@
-//! The protocol of zoneadmd's socket: one JSON packet each way.
+//! The protocol of zoneadmd's socket: one JSON packet as the request, and one as the reply.
 //!
-//! After a granted [`Request::Console`] the connection carries [`ConsolePacket`]s
-//! from the client and plain bytes of the console to it.
+//! After zoneadmd accepts a [`Request::Console`], the client sends [`ConsolePacket`]s through the
+//! connection, and zoneadmd sends the plain bytes of the console.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use model::controls::Controls;
 use model::plan::Init;
 use serde::{Deserialize, Serialize};
 
-/// Longest packet in bytes.
+/// Maximum length of a packet in bytes.
 pub const MAX_PACKET: usize = 16 * 1024;
 
 /// The requests to zoneadmd.
@@ -20,157 +20,160 @@ pub const MAX_PACKET: usize = 16 * 1024;
 pub enum Request {
     /// Starts init in a zone that is ready.
     Boot(Init),
-    /// Ends every process and takes the platform down; answered when that is done.
+    /// Ends every process of the zone and takes down its mounts, network and limits; zoneadmd
+    /// answers at the end.
     Halt,
-    /// Asks init to end the zone in order; answered when the platform is down.
+    /// Asks init to shut down the zone cleanly; zoneadmd answers when the zone is down.
     Shutdown,
-    /// Interrupts the waiting of a zoneadmd that holds the zone's lock: the pause before a zone
-    /// that rebooted itself boots again and, if `shutdown` is set, a shutdown. Answered when that
-    /// is done; with an error when nothing is waited for.
+    /// Interrupts a zoneadmd that waits while it holds the zone's lock. In the pause before a zone
+    /// that rebooted itself boots again, zoneadmd cancels that boot, and the zone is halted. If
+    /// `shutdown` is set, zoneadmd also stops waiting for a shutdown. zoneadmd answers at the end,
+    /// with an error if it did not wait.
     Cancel {
-        /// True to give up a shutdown, too.
+        /// True to cancel a shutdown, too.
         shutdown: bool,
     },
-    /// Keeps the memory of the zone's machine and ends it; answered when that is done.
+    /// Saves the memory of the kernel zone and ends its QEMU; zoneadmd answers at the end.
     Suspend(Box<Suspend>),
-    /// Writes the memory of the zone's machine to this new file.
+    /// Writes the memory of the kernel zone to this new file.
     Savecore(PathBuf),
-    /// Sends the zone's machine to another host while it runs. Answered with [`Reply::Done`]
-    /// and descriptors: a connection for each disk, and one for its memory. Then [`Left`] and
-    /// [`Word`] are said.
+    /// Sends the kernel zone to another host while it runs. zoneadmd answers with [`Reply::Done`]
+    /// and file descriptors: a connection for each disk, and one for the memory. Then zoneadmd
+    /// sends [`Left`] messages and receives [`Word`] messages.
     Leave(Box<Leave>),
-    /// Lets a machine run that stands still on its way to another host.
+    /// Resumes a kernel zone that is paused because of a migration to another host.
     GoOn,
-    /// Joins the zone's console.
+    /// Connects the client to the zone's console.
     Console,
-    /// Changes the resource controls to these; answered with [`Reply::Changed`].
+    /// Changes the resource controls to these values; zoneadmd answers with [`Reply::Changed`].
     Controls(Box<Controls>),
-    /// Stops every process of the zone until the connection is closed, so also until the client
-    /// dies.
+    /// Freezes every process of the zone until the connection is closed. If the client dies, its
+    /// connection is closed, too.
     Freeze,
 }
 
 /// The options of a suspend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspend {
-    /// The image that is made.
+    /// The suspend image to write.
     pub image: PathBuf,
-    /// The source of the key.
+    /// The source of the key that encrypts the suspend image.
     pub key: KeySource,
-    /// The zonepath, in which disks go by their names.
+    /// The zonepath; the image names disks relative to it.
     pub zonepath: PathBuf,
-    /// The files of disks that are written to.
+    /// The files of the disks to which the zone writes.
     pub disks: Vec<PathBuf>,
-    /// Timeout in seconds; after it the zone keeps running.
+    /// Timeout in seconds; after the timeout the zone continues to run.
     pub seconds: u64,
 }
 
 /// The options of a migration to another host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leave {
-    /// The zonepath, where it is marked when it may run elsewhere.
+    /// The zonepath, in which zoneadmd marks the zone as soon as it may run on another host.
     pub zonepath: PathBuf,
-    /// Its disks.
+    /// The disks of the kernel zone.
     pub disks: Vec<LeaveDisk>,
-    /// Maximum time that the machine may stand still while the rest of its memory is sent, in
+    /// Maximum time for which the guest may be paused while QEMU sends the rest of its memory, in
     /// milliseconds.
     pub downtime: u64,
 }
 
-/// A disk of such a machine.
+/// A disk of a kernel zone that migrates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaveDisk {
-    /// QEMU's name for it.
+    /// The name of the disk in QEMU.
     pub name: String,
-    /// True if the image depends on no other file.
+    /// True if the disk image depends on no other file.
     pub whole: bool,
 }
 
-/// The messages of zoneadmd about a machine that leaves.
+/// The messages of zoneadmd about a kernel zone that migrates to another host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Left {
-    /// Bytes of its disks that were sent, and of how many up to now.
+    /// The progress of the disks, in bytes.
     Disks {
-        /// Sent.
+        /// Bytes of the disks that were sent.
         done: u64,
-        /// To be sent.
+        /// Bytes of the disks to send in all, as known so far.
         total: u64,
     },
-    /// Bytes of its memory.
+    /// The progress of the memory, in bytes.
     Memory {
-        /// That are left of this round.
+        /// Bytes of memory that are left to send in this round.
         left: u64,
-        /// That were sent.
+        /// Bytes of memory that were sent.
         sent: u64,
-        /// The number of rounds.
+        /// Number of rounds over the memory.
         rounds: u64,
     },
-    /// It stands still, and every block of its disks was sent.
+    /// The guest is paused, and every block of its disks was sent.
     Stands,
-    /// All of its memory was sent, too.
+    /// The whole memory of the guest was sent, too.
     Sent,
-    /// It is gone from here.
+    /// The kernel zone has left this host.
     Done,
-    /// It did not leave, and why.
+    /// The migration failed, for the reason in this text.
     Failed(String),
 }
 
-/// The messages to zoneadmd about a machine that leaves.
+/// The messages to zoneadmd about a kernel zone that migrates to another host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
-    /// The disks are complete on the target: send the rest.
+    /// The disks are complete on the target: zoneadmd sends the rest of the memory.
     Go,
-    /// It runs there: take it down here.
+    /// The guest runs on the target: zoneadmd takes the zone down on this host.
     Gone,
-    /// Let it run on here.
+    /// The guest continues to run on this host.
     Stay,
 }
 
-/// The messages of the receiving process to zoneadmd about a machine that arrives. Each is answered
-/// with a [`Reply`]; one comes before all, when the machine waits.
+/// The messages of the receiving process to zoneadmd about a kernel zone that migrates to this
+/// host. zoneadmd answers each message with a [`Reply`]; before all messages it sends one more
+/// [`Reply`] when QEMU waits for the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Coming {
-    /// All blocks of its disks have come.
+    /// All blocks of the disks have arrived.
     DisksAreWhole,
-    /// All of its memory has come.
+    /// The whole memory of the guest has arrived.
     IsWhole,
-    /// Asks why the machine refuses the incoming data.
+    /// Asks why QEMU refuses the incoming data.
     WhyNot,
-    /// It is this host's: let it run.
+    /// The zone belongs to this host: zoneadmd resumes the guest.
     Run,
 }
 
-/// The answer.
+/// The answer of zoneadmd to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// Done.
+    /// zoneadmd carried out the request.
     Done,
-    /// Done, with this result.
+    /// zoneadmd changed the resource controls, with this result.
     Changed(Changed),
-    /// Not done, and why.
+    /// zoneadmd did not carry out the request, for the reason in this text.
     Error(String),
 }
 
-/// A packet that a console client sends: a byte for its kind, and the rest.
+/// A packet that a console client sends: one byte for its kind, then its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConsolePacket<'a> {
-    /// `i`: typed bytes.
+    /// Kind `i`: typed bytes.
     Input(&'a [u8]),
-    /// `s`: rows and columns, two little-endian 16-bit numbers.
+    /// Kind `s`: rows and columns of the terminal, two little-endian 16-bit numbers.
     Size {
         /// Rows of the client's terminal.
         rows: u16,
-        /// Its columns.
+        /// Columns of the client's terminal.
         columns: u16,
     },
 }
 
 impl<'a> ConsolePacket<'a> {
-    /// Reads a packet; `None` when it is none.
+    /// Parses a packet; returns `None` if the packet is malformed.
     #[must_use]
     pub fn read(packet: &'a [u8]) -> Option<Self> {
         match *packet {
@@ -183,7 +186,7 @@ impl<'a> ConsolePacket<'a> {
         }
     }
 
-    /// The packet.
+    /// Returns this message as a packet.
     #[must_use]
     pub fn write(self) -> Vec<u8> {
         match self {
