@@ -1,9 +1,9 @@
-//! The disks of a clone, in no time whatever the origin holds.
+//! Makes the disks of a clone in a short time, whatever the size of the origin's disks.
 //!
-//! If the file system can share blocks (btrfs, xfs) each file is such a copy. Else the file that
-//! the origin writes to becomes one that never changes again: both zones have a name for it, a hard
-//! link, and each a new, empty overlay on it. The origin's record changes in one piece; until then
-//! nothing of it has changed.
+//! If the file system can share blocks (btrfs, xfs), each file of the clone is such a copy.
+//! Otherwise the file that the origin writes to becomes a base file, which never changes again.
+//! Each of the two zones gets a hard link to the base file, and a new, empty overlay on it. The
+//! origin's record is replaced in one step. No file of the origin changes before that step.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -20,13 +20,16 @@ use host::{Error, Host};
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Maximum number of files below a disk's overlay: each costs time at every first read.
+/// Maximum number of files below a disk's overlay. Each file makes the first read of a block
+/// slower.
 const MAX_BASES: usize = 24;
 
-/// Makes the machine of the zone at `to` as a copy of that at `from`, which is halted.
+/// Makes the disks, the firmware variables and the record of the clone at `to` from the halted
+/// origin at `from`.
 pub fn make(host: &Host, config: &Config, from: &Path, to: &Path) -> Result<(), AnyError> {
     let mut origin = Record::load(from)?;
-    // Where disks do not share blocks each has one more then.
+    // If the file system cannot share blocks, each disk of the clone has one base file more than
+    // the origin's disk had.
     let files = origin.disks.iter().map(|disk| disk.bases.len() + 2).sum();
     if let Some(why) = disks::why_too_many(files, config) {
         return Err(Error::Refused(format!("the origin cannot be cloned: {why}")).into());
@@ -59,7 +62,7 @@ pub fn make(host: &Host, config: &Config, from: &Path, to: &Path) -> Result<(), 
     Ok(record.save(to)?)
 }
 
-/// The file that a disk of the origin is written to.
+/// Returns the name of the file to which the guest of the origin writes this disk.
 fn top_of(disk: &Disk) -> Result<String, AnyError> {
     Ok(disk
         .file
@@ -67,7 +70,8 @@ fn top_of(disk: &Disk) -> Result<String, AnyError> {
         .ok_or_else(|| format!("disk {} of the origin is not in its zonepath", disk.id))?)
 }
 
-/// A copy that shares blocks; `None` where the file system cannot.
+/// Makes a copy of a disk that shares blocks with the origin's disk. Returns `None` if the file
+/// system cannot share blocks.
 fn share(disk: &Disk, from: &Path, place: &Place, to: &Path) -> Result<Option<Disk>, AnyError> {
     let source = File::open(from.join(top_of(disk)?))?;
     let target = fs::OpenOptions::new()
@@ -92,7 +96,7 @@ fn closed(file: &File) -> Result<(), AnyError> {
     Ok(file.set_permissions(fs::Permissions::from_mode(0o600))?)
 }
 
-/// Gives the clone a name for everything that the origin's disk stands on.
+/// Links each base file of the origin's disk into the zonepath of the clone.
 fn link_bases(disk: &Disk, from: &Path, to: &Path) -> Result<Vec<Base>, AnyError> {
     let mut bases = Vec::new();
     for base in &disk.bases {
@@ -105,14 +109,15 @@ fn link_bases(disk: &Disk, from: &Path, to: &Path) -> Result<Vec<Base>, AnyError
     Ok(bases)
 }
 
-/// A further name for a file that never changes; a copy on another file system.
+/// Makes a hard link to a file that never changes, or a copy if the zonepath is on another file
+/// system. Returns the name of the link.
 fn link(file: &Path, to: &Path) -> Result<String, AnyError> {
     let name = format!("{BASE}{}", new_uuid()?);
     link_as(file, &to.join(&name))?;
     Ok(name)
 }
 
-/// [`link`] with a name that is known.
+/// Makes a hard link to `file` at `path`, or a copy if `path` is on another file system.
 pub fn link_as(file: &Path, path: &Path) -> Result<(), AnyError> {
     match fs::hard_link(file, path) {
         Ok(()) => {}
@@ -129,7 +134,8 @@ pub fn link_as(file: &Path, path: &Path) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// Makes the origin's disk one that both zones stand on.
+/// Turns the origin's disk file into a base file of both zones, and gives each zone an overlay on
+/// it.
 fn stand_on(
     origin: &mut Record,
     at: usize,
@@ -140,7 +146,7 @@ fn stand_on(
     let empty = vm::overlay::empty(origin.disks[at].size)?;
     let disk = &origin.disks[at];
     let top = top_of(disk)?;
-    // An overlay that nothing was written to adds nothing.
+    // An overlay that was never written to does not become a base file, because it holds no data.
     let untouched = disk.format == Format::Qcow2
         && !disk.bases.is_empty()
         && fs::metadata(from.join(&top))?.len() == empty.len() as u64;
@@ -240,7 +246,7 @@ mod tests {
         let second = stand_on(&mut origin, 0, a, &place(c), c).unwrap();
         assert_eq!(origin.disks[0], disk);
         assert_eq!(second.bases.len(), 1);
-        // The origin is removed; the base files of the clones stay.
+        // After the origin is removed, the clones still have the base files.
         fs::remove_file(a.join("disk0")).unwrap();
         assert_eq!(fs::read(c.join(&second.bases[0].name)).unwrap()[0], 7);
     }
@@ -270,7 +276,7 @@ mod tests {
             assert_eq!(Record::load(from.path()).unwrap(), origin);
             failed.to_string()
         };
-        // This has no place for them.
+        // This configuration has no disk for the clone.
         assert!(clone_of(10).contains("no device of the clone stores disk"));
         let why = clone_of(11);
         assert!(why.contains("stand on 242 files"), "{why}");

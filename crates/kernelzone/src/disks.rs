@@ -1,4 +1,4 @@
-//! The files of a machine's disks.
+//! Finds and makes the files of a guest's disks.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,27 +15,27 @@ use crate::new_file::create_or_open;
 use crate::record::{self, Record};
 use host::{Error, Host};
 
-/// Size of a disk whose size is not given, in bytes.
+/// Size in bytes of a new disk if the user gives no size.
 pub(crate) const DEFAULT_DISK_BYTES: u64 = 16 << 30;
 
-/// A disk of the configuration on this host.
+/// A disk of the configuration, with its path on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its number.
+    /// Number of the disk.
     pub id: u32,
-    /// Its place in the boot order.
+    /// Position of the disk in the boot order.
     pub boot: Option<u32>,
-    /// The file or device that is written to.
+    /// The file or device to which the guest writes.
     pub path: PathBuf,
 }
 
 /// Returns the paths of a configuration's disks. Paths in the zonepath are below the alternate
-/// root, as the zonepath is; devices and other paths are the host's.
+/// root, like the zonepath. Paths of devices and other paths are paths of this host.
 pub fn places(host: &Host, config: &Config) -> Vec<Place> {
     let zonepath = config.zonepath();
     let disks = config.machine_disks();
-    // A firmware wants each place in the order once: of those with one priority the lower
-    // number comes first.
+    // Firmware accepts each boot position only once. If two disks have the same priority, the disk
+    // with the lower number gets the earlier position.
     let mut order: Vec<(u32, u32)> = disks
         .iter()
         .filter_map(|disk| Some((disk.boot?, disk.id)))
@@ -58,12 +58,13 @@ pub fn places(host: &Host, config: &Config) -> Vec<Place> {
         .collect()
 }
 
-/// Returns whether a place is in the zonepath: such disks are made and removed with the zone.
+/// Returns true if a disk is in the zonepath. Disks in the zonepath are made and removed with the
+/// zone.
 pub fn is_own(place: &Place, zonepath: &Path) -> bool {
     place.path.parent() == Some(zonepath)
 }
 
-/// The name in the zonepath of a disk that lies there.
+/// Returns the file name of a disk in the zonepath, or `None` for a disk outside the zonepath.
 pub(crate) fn own_name(place: &Place, zonepath: &Path) -> Option<String> {
     is_own(place, zonepath).then(|| {
         let name = place.path.file_name().unwrap_or_default();
@@ -71,23 +72,23 @@ pub(crate) fn own_name(place: &Place, zonepath: &Path) -> Option<String> {
     })
 }
 
-/// A disk with its files.
+/// A disk with the paths of its files.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// The disk, as the machine has it.
+    /// The disk as QEMU gets it.
     pub disk: Disk,
-    /// The file of each of its parts.
+    /// The paths of the disk's files: the file that the guest writes to, then the files below it.
     pub paths: Vec<PathBuf>,
 }
 
-/// The largest number of descriptors that one message passes to an init.
+/// Maximum number of file descriptors that one message passes to an init.
 pub const MAX_PASSED: usize = sys::passing::MAX_DESCRIPTORS - 1;
 
-/// Maximum number of files of all disks of a machine together: they are passed in one message, with
-/// the machine's other files.
+/// Maximum number of files of all disks of a guest. One message passes these files together with
+/// the guest's other files.
 const MAX_DISK_FILES: usize = MAX_PASSED - 16;
 
-/// Why so many files of disks are too many for the machine of this configuration.
+/// Returns the reason if the guest of this configuration cannot have this number of disk files.
 pub(crate) fn why_too_many(files: usize, config: &Config) -> Option<String> {
     let most = MAX_DISK_FILES.saturating_sub(config.resources_of("anet").count());
     (files > most).then(|| {
@@ -95,16 +96,16 @@ pub(crate) fn why_too_many(files: usize, config: &Config) -> Option<String> {
     })
 }
 
-/// Returns the recorded disk at a place. One that was configured elsewhere since then is not the
-/// one that is known.
+/// Returns the recorded disk at this path. A recorded disk is ignored if the configuration has
+/// moved the disk into or out of the zonepath since.
 fn known<'a>(place: &Place, record: &'a Record, zonepath: &Path) -> Option<&'a record::Disk> {
     let known = record.disk(place.id);
     known.filter(|disk| disk.file.is_some() == is_own(place, zonepath))
 }
 
-/// Returns true for a disk that was added to the configuration since the zone was installed,
-/// and that is to be made in the zonepath: there is no file yet, or an empty one, which a
-/// crash left while the file was made.
+/// Returns true if a disk was added to the configuration after the zone was installed, and its file
+/// must still be made in the zonepath. The file is missing, or it is empty because a crash
+/// interrupted its creation.
 fn is_to_be_made(place: &Place, record: &Record, zonepath: &Path) -> bool {
     let unknown = is_own(place, zonepath) && known(place, record, zonepath).is_none();
     unknown
@@ -114,8 +115,9 @@ fn is_to_be_made(place: &Place, record: &Record, zonepath: &Path) -> bool {
         }
 }
 
-/// Makes the disks in the zonepath that were added to the configuration since the zone was
-/// installed: empty, as install makes all but the first. Returns a sentence for each.
+/// Makes the disks in the zonepath that were added to the configuration after the zone was
+/// installed. The new disks are empty, like all disks except the first after an install. Returns a
+/// sentence for each new disk.
 ///
 /// # Errors
 /// Fails with [`Error::Io`] if the file cannot be made, and as [`Record::save`] does.
@@ -152,20 +154,20 @@ pub fn make_added(host: &Host, config: &Config, zonepath: &Path) -> Result<Vec<S
     Ok(made)
 }
 
-/// Says whether [`files`] accepts a disk that [`make_added`] would make.
+/// Selects whether [`files`] accepts a disk that [`make_added`] would make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// Accepts it: a plan of a boot shows it, and an image of a suspended zone does not fit
-    /// a machine with it.
+    /// The disk is accepted. The plan of a boot shows the disk, and the image of a suspended zone
+    /// does not fit a guest with the new disk.
     Planned,
-    /// Refuses it, as any file that is not there.
+    /// The disk is refused, like any missing file.
     Refused,
 }
 
-/// Returns the files that the machine gets for each disk.
+/// Returns the files of each disk of the guest.
 ///
 /// # Errors
-/// [`Error::Verify`] with the disks that are not there.
+/// Fails with [`Error::Verify`], which names the missing disks.
 pub fn files(
     places: &[Place],
     record: &Record,
@@ -217,11 +219,11 @@ pub fn files(
     }
 }
 
-/// Puts the CD of an installer in, behind the disks in the boot order: an empty disk
-/// cannot be started from, and one that was installed on is.
+/// Adds the CD of an installer after the disks in the boot order. An empty disk cannot start, so
+/// the CD starts; after the installation the disk starts.
 ///
 /// # Errors
-/// [`Error::Verify`] when its image cannot be used; one that is not there is no error.
+/// Fails with [`Error::Verify`] if the image of the CD cannot be used. A missing image is no error.
 pub(crate) fn add_cd(disks: &mut Vec<Files>, cd: &Path) -> Result<(), Error> {
     let part = match part(cd, Format::Raw) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -255,7 +257,7 @@ pub(crate) fn add_cd(disks: &mut Vec<Files>, cd: &Path) -> Result<(), Error> {
 
 fn part(path: &Path, format: Format) -> std::io::Result<Part> {
     let kind = fs::symlink_metadata(path)?.file_type();
-    // Names of disks below /dev are links.
+    // Names of disks below /dev are symbolic links.
     let kind = match kind.is_symlink() && path.starts_with("/dev") {
         true => fs::metadata(path)?.file_type(),
         false => kind,
@@ -268,7 +270,7 @@ fn part(path: &Path, format: Format) -> std::io::Result<Part> {
     Ok(Part {
         format,
         block_device,
-        // Where it cannot be (tmpfs), the host's page cache does the work.
+        // If the file system has no direct I/O (tmpfs), QEMU uses the host's page cache.
         direct: openat(CWD, path, flags, Mode::empty()).is_ok(),
     })
 }

@@ -1,4 +1,4 @@
-//! Collects the facts of this host that the boot of a machine needs.
+//! Collects the facts of this host that the boot of a kernel zone needs.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -23,37 +23,39 @@ use crate::uefi::{self, Flash};
 use host::{Error, Host, devices, spawn};
 use subject::Subject;
 
-/// All of it.
+/// All facts of this host that the boot of a kernel zone needs.
 #[derive(Debug)]
 pub struct Facts {
-    /// The record of the machine, from its install.
+    /// The record of the kernel zone, which the install wrote.
     pub record: Record,
     /// The QEMU program of this host.
     pub qemu: Qemu,
-    /// The files of the host that QEMU sees beside its program.
+    /// The files of the host that QEMU sees in addition to its program.
     pub qemu_files: Vec<PathBuf>,
     /// The accelerator: KVM, or emulation.
     pub accelerator: Accelerator,
-    /// Why it is not the processor itself, if it is not.
+    /// The reason why the guest is emulated; `None` if the processor runs the guest with KVM.
     pub slow: Option<String>,
     /// The disks with their files.
     pub disks: Vec<Files>,
-    /// The UEFI firmware, if it has one.
+    /// The UEFI firmware; `None` for a guest with a BIOS or a guest whose kernel is started
+    /// directly.
     pub flash: Option<Flash>,
-    /// The device of the accelerator.
+    /// The device file of the accelerator, /dev/kvm; empty for emulation.
     pub nodes: Vec<DeviceNode>,
-    /// The paths of the sockets: monitor, console, agent.
+    /// The paths of the guest's sockets: monitor, console, agent.
     pub sockets: [PathBuf; 3],
 }
 
-/// Looks.
+/// Collects the facts of this host for the boot of a zone.
 ///
 /// # Errors
-/// [`Error::Verify`] and [`Error::Refused`] with the reason that the machine cannot start.
+/// Fails with [`Error::Verify`] or [`Error::Refused`] and the reason why the guest cannot start.
 pub fn find(host: &Host, subject: &Subject, config: &Config, added: Added) -> Result<Facts, Error> {
     let record = Record::load(&subject.zonepath)?;
     let mut qemu = qemu(host).map_err(|error| refused(&error))?;
-    // Its file is shown to itself under this name: no link may lead there.
+    // The zone shows QEMU its own program file under this path, so the path must not contain
+    // symbolic links.
     qemu.path = fs::canonicalize(&qemu.path).map_err(Error::io("find QEMU"))?;
     if let Some(why) = record.model.why_not(&qemu.version) {
         return Err(Error::Refused(format!("{why}.")));
@@ -88,7 +90,8 @@ pub fn find(host: &Host, subject: &Subject, config: &Config, added: Added) -> Re
     })
 }
 
-/// A device as QEMU gets it: on the host only a group may open it, in which QEMU is not.
+/// Makes QEMU's user the owner of a device file. On the host only root and a group can open the
+/// file, and QEMU is not in this group.
 fn own(node: DeviceNode) -> DeviceNode {
     DeviceNode {
         mode: 0o600,
@@ -98,8 +101,8 @@ fn own(node: DeviceNode) -> DeviceNode {
     }
 }
 
-/// The QEMU of this host. The version is cached with the identity of the program file: asking the
-/// program again takes a large part of the time in which a suspended zone has to boot.
+/// Returns the QEMU of this host. The version is cached with the identity of the program file,
+/// because asking the program takes too much of the time in which a suspended zone must boot.
 pub fn qemu(host: &Host) -> Result<Qemu, vm::Error> {
     let memo = host.root.run().join("qemu");
     let mut told_by = None;
@@ -111,7 +114,7 @@ pub fn qemu(host: &Host) -> Result<Qemu, vm::Error> {
     })?;
     if let Some(file) = told_by {
         let text = format!("{} {file}\n", qemu.version);
-        // Without it the next boot asks again.
+        // If this file is missing, the next boot asks the program again.
         if fs::read_to_string(&memo).ok().as_ref() != Some(&text) {
             let _ = store::atomic::replace(&memo, text.as_bytes(), 0o600, Durability::Volatile);
         }
@@ -119,7 +122,7 @@ pub fn qemu(host: &Host) -> Result<Qemu, vm::Error> {
     Ok(qemu)
 }
 
-/// Returns text that is different for every other file of this name.
+/// Returns a text that changes whenever the file at `path` is replaced or changed.
 fn identity(path: &Path) -> Option<String> {
     let meta = fs::metadata(path).ok()?;
     Some(format!(
@@ -133,7 +136,7 @@ fn identity(path: &Path) -> Option<String> {
     ))
 }
 
-/// Returns the paths of a machine's sockets: monitor, console, agent.
+/// Returns the paths of the sockets of a zone's guest: monitor, console, agent.
 pub fn sockets(host: &Host, zone: &ZoneName) -> [PathBuf; 3] {
     ["monitor", "console", "agent"].map(|what| host.root.machine(zone, what))
 }
@@ -142,10 +145,12 @@ fn refused(error: &vm::Error) -> Error {
     Error::Refused(format!("{}.", host::flatten(error)))
 }
 
-/// Timeout for the processor to run the tiny guest; it usually takes a thousandth of this.
+/// Timeout for the processor to run the tiny guest that tests KVM. The test usually takes a
+/// thousandth of this time.
 const KVM_PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Returns the accelerator that runs the machine here, and if it is not the processor the reason.
+/// Returns the accelerator that runs guests on this host, and the reason if the accelerator is not
+/// KVM.
 pub(crate) fn accelerator(host: &Host) -> (Accelerator, Option<String>) {
     match try_kvm(host) {
         Ok(()) => (Accelerator::Kvm, None),
@@ -159,7 +164,7 @@ pub(crate) fn accelerator(host: &Host) -> (Accelerator, Option<String>) {
     }
 }
 
-/// The reason why the processor does not run kernel zones.
+/// The reason why KVM cannot run kernel zones on this host.
 #[derive(Debug, thiserror::Error)]
 enum NoKvm {
     #[error("there is no /dev/kvm")]
@@ -168,17 +173,17 @@ enum NoKvm {
     NoKernels,
     #[error("its KVM interprets instructions one by one")]
     Interprets,
-    /// The child that tries it could not be started.
+    /// The child process that tests KVM could not be started.
     #[error(transparent)]
     Probe(#[from] Error),
 }
 
-/// Tries KVM, unless a trial has succeeded since the host booted: a trial takes a large part of the
-/// time in which a suspended zone has to boot.
+/// Tests whether KVM can run a guest. A result is cached until the host boots again, because a test
+/// takes too much of the time in which a suspended zone must boot.
 fn try_kvm(host: &Host) -> Result<(), NoKvm> {
     let device = fs::metadata("/dev/kvm").map_err(|_| NoKvm::NoDevice)?;
     let memo = host.root.run().join("kvm");
-    // Another module makes another device.
+    // The device file changes when another KVM module is loaded.
     let started = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let now = format!(
         "{} {} {}.{:09}",
@@ -195,7 +200,7 @@ fn try_kvm(host: &Host) -> Result<(), NoKvm> {
     }
     let runs = ask_kvm(host)?;
     let text = format!("{} {now}\n", if runs { "yes" } else { "no" });
-    // Without it the next boot tries again.
+    // If this file is missing, the next boot tests KVM again.
     let _ = store::atomic::replace(&memo, text.as_bytes(), 0o600, Durability::Volatile);
     match runs {
         true => Ok(()),
@@ -203,8 +208,8 @@ fn try_kvm(host: &Host) -> Result<(), NoKvm> {
     }
 }
 
-/// Has a child try: it may hang, or be slow beyond use. That it is late is no answer that
-/// holds: the host may be busy.
+/// Tests KVM in a child process, because the test may hang or be very slow. A timeout is not
+/// cached, because the host may only be busy.
 fn ask_kvm(host: &Host) -> Result<bool, NoKvm> {
     let child = spawn::kvm_probe(host)?;
     let mut watched = [PollFd::new(&child.pidfd, PollFlags::IN)];
@@ -218,7 +223,7 @@ fn ask_kvm(host: &Host) -> Result<bool, NoKvm> {
         return Err(NoKvm::Interprets);
     }
     let status = status.ok().flatten();
-    // Nor does a kill say anything.
+    // A child that was killed by a signal has no exit status. This result is not cached.
     let status = status.and_then(|status| status.exit_status());
     status.map(|status| status == 0).ok_or(NoKvm::NoKernels)
 }
@@ -233,7 +238,8 @@ mod tests {
     #[test]
     fn qemu_may_open_its_devices_with_any_mode_on_the_host() {
         const FIRST: u32 = 1_000_000;
-        // As /dev/kvm is on most hosts, but one that everybody has.
+        // The mode and group are those that /dev/kvm has on most hosts. The device is /dev/null,
+        // which every host has.
         let node = DeviceNode {
             path: "/dev/kvm".into(),
             block: false,

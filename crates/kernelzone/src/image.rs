@@ -1,4 +1,5 @@
-//! The image of a suspended machine: its path, its key, and the conditions for its use.
+//! Finds, opens and removes the image of a suspended guest, and checks whether the present guest
+//! may resume from the image.
 
 mod error;
 pub mod place;
@@ -18,20 +19,21 @@ pub use error::ImageError;
 use crate::record::Record;
 use host::{Error, Host, flatten};
 
-/// Name of the key's file in the zonepath, which only root can enter.
+/// Name of the key file in the zonepath. Only root can enter the zonepath.
 const KEY: &str = "suspend.key";
 
-/// Names of the streams in an image.
+/// Name of the stream with the guest's memory in an image.
 pub const MEMORY: &str = "memory";
-/// See [`MEMORY`].
+/// Name of the stream with the state of the guest's devices in an image.
 pub const DEVICES: &str = "devices";
-/// The numbers of the pieces of memory that lie first, four bytes each; see [`MEMORY`].
+/// Name of the stream that lists the memory chunks at the start of the [`MEMORY`] stream: one
+/// little-endian number of four bytes for each chunk.
 pub const HOT: &str = "hot";
 
-/// The command that discards the image, for messages.
+/// The command that discards an image, for use in messages.
 pub const DISCARD: &str = "boot -- --discard-suspend throws the image away and boots cold";
 
-/// Returns the path of a zone's image; none for a zone that cannot be suspended.
+/// Returns the path of a zone's image; `None` for a zone that cannot be suspended.
 pub fn path(host: &Host, config: &Config) -> Option<PathBuf> {
     let path = config.suspend_path()?;
     Some(match path.starts_with(config.zonepath()) {
@@ -40,33 +42,34 @@ pub fn path(host: &Host, config: &Config) -> Option<PathBuf> {
     })
 }
 
-/// Returns whether there is one.
+/// Returns true if a file exists at the path of an image.
 pub fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// Returns the path of the key that a zone makes for itself.
+/// Returns the path of the key file that a zone makes if its configuration names no key.
 pub fn own_key_path(zonepath: &Path) -> PathBuf {
     zonepath.join(KEY)
 }
 
-/// Returns the source of a zone's key.
+/// Returns the source of a zone's key: the configured key, or the zone's own key file.
 pub fn key_source(config: &Config, zonepath: &Path) -> KeySource {
     let own = || KeySource::Own(own_key_path(zonepath));
     config.keysource().unwrap_or_else(own)
 }
 
-/// Returns the problem with the key that a configuration names.
+/// Returns the problem with the configured key; `None` if the key is usable or the configuration
+/// names no key.
 pub fn why_no_key(config: &Config) -> Option<String> {
     let source = config.keysource()?;
     let error = read_key(&source).err()?;
     Some(format!("could not verify keysource: {}", flatten(&error)))
 }
 
-/// Makes the key of a zone that has none yet and shall make one for itself.
+/// Makes the zone's own key file if the file is missing. A configured key needs no file.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Fails if the key cannot be made or written.
 pub fn make_key(source: &KeySource) -> Result<(), Error> {
     let KeySource::Own(path) = source else {
         return Ok(());
@@ -75,12 +78,12 @@ pub fn make_key(source: &KeySource) -> Result<(), Error> {
         return Ok(());
     }
     let key = Key::random().map_err(|error| Error::Refused(flatten(&error)))?;
-    // Two that make it at once have the one that was first.
+    // If two processes make the key at the same time, the first key is kept.
     store::atomic::create(path, key.bytes(), 0o600)?;
     Ok(())
 }
 
-/// Reads a key.
+/// Reads the key of an image from its source.
 pub fn read_key(source: &KeySource) -> Result<Key, ImageError> {
     Ok(match source {
         KeySource::Raw(text) => Key::parse(text.as_bytes()).map_err(ImageError::RawKey)?,
@@ -88,20 +91,20 @@ pub fn read_key(source: &KeySource) -> Result<Key, ImageError> {
     })
 }
 
-/// Opens an image and compares the machine of the image with the present one.
+/// Opens an image, and compares the guest of the image with the present guest.
 ///
 /// # Errors
-/// Why it cannot be used; it stays as it is.
+/// Fails with the reason why the image cannot be used. The image stays unchanged.
 pub fn open(image: &Path, key: &KeySource, now: &Value) -> Result<Image, ImageError> {
     let image = Image::open(image, &read_key(key)?)?;
     fits(&image, now)?;
     Ok(image)
 }
 
-/// Checks that an image was made with the same machine and disks as now.
+/// Checks that an image was made with the same guest and disks as `now` describes.
 ///
 /// # Errors
-/// Fails with the first difference.
+/// Fails with the differences between the image and `now`.
 pub fn fits(image: &Image, now: &Value) -> Result<(), ImageError> {
     image.check_identity(now).map_err(|error| match error {
         suspend::Error::Differs { path, differences }
@@ -113,16 +116,17 @@ pub fn fits(image: &Image, now: &Value) -> Result<(), ImageError> {
     })
 }
 
-/// The fact which start of the zone an image is of.
+/// Name of the recorded number of starts in the identity of an image.
 const BOOTS: &str = "boots";
 
-/// Returns the facts that must be the same when a machine resumes: the QEMU, its arguments, the
-/// processor if it runs the machine, and disks that nothing has written to since. `words` are
-/// QEMU's own arguments; `boots` is the number of starts in the record of the machine, or 0 if it
-/// does not matter. Disks in the zonepath go by their names there: a zone may be moved.
+/// Returns the facts that must be equal when a guest resumes: the QEMU, its arguments, the
+/// processor if KVM runs the guest, and the sizes and times of the last write of the disks. `words`
+/// are QEMU's own arguments. `boots` is the number of starts in the zone's record, or 0 if it does
+/// not matter. Disks in the zonepath are named relative to the zonepath, because a zone may be
+/// moved.
 ///
 /// # Errors
-/// When a disk cannot be looked at.
+/// Fails if the metadata of a disk cannot be read.
 pub fn identity<'a>(
     qemu: &str,
     words: impl IntoIterator<Item = &'a str>,
@@ -144,7 +148,7 @@ pub fn identity<'a>(
     Ok(found)
 }
 
-/// The processor of this host, which a guest that it runs sees as it is.
+/// Returns the features of this host's processor, which a guest under KVM sees unchanged.
 #[cfg(target_arch = "x86_64")]
 fn processor() -> Option<Value> {
     Some(described(&sys::processor::find()))
@@ -169,16 +173,16 @@ fn described(found: &sys::processor::Processor) -> Value {
     })
 }
 
-/// Returns whether writes to one of these cannot be detected: for such disks the number of starts
-/// counts.
+/// Returns true if a disk is a block device, where later writes cannot be detected. For such disks
+/// the number of starts matters.
 pub fn are_unseen(disks: &[PathBuf]) -> bool {
     let is_device =
         |path: &PathBuf| fs::metadata(path).map_or(true, |meta| meta.file_type().is_block_device());
     disks.iter().any(is_device)
 }
 
-/// Returns the arguments that QEMU was started with. One that a guest has taken over may lie: the
-/// image is then refused, and nothing else comes of it.
+/// Returns the arguments that QEMU was started with. A QEMU that its guest has taken over may
+/// change these arguments; the only effect is that the image is refused.
 pub fn words_of(pid: i32) -> Result<Vec<String>, ImageError> {
     let path = PathBuf::from(format!("/proc/{pid}/cmdline"));
     let line = fs::read(&path).map_err(|source| ImageError::Arguments { path, source })?;
@@ -190,13 +194,14 @@ pub fn words_of(pid: i32) -> Result<Vec<String>, ImageError> {
         .collect())
 }
 
-/// Options of QEMU by their names, so that a message can name the ones that differ.
+/// Returns the options of QEMU by name, so that a message can name the options that differ.
 fn options<'a>(words: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
     let mut found = Map::new();
     let mut words = words.into_iter().skip(1).peekable();
     while let Some(name) = words.next() {
         let value = words.next_if(|next| !next.starts_with('-'));
-        // How it is started does not count, and a kernel reads its command line once.
+        // These options do not change the guest's state: -incoming and -S tell QEMU how to start,
+        // and a kernel reads the command line of -append only once.
         if matches!(name, "-incoming" | "-append" | "-S") {
             continue;
         }
@@ -219,7 +224,7 @@ fn disk(path: &Path, zonepath: &Path) -> Result<Value, ImageError> {
     })?;
     let path = path.strip_prefix(zonepath).unwrap_or(path);
     Ok(match meta.file_type().is_block_device() {
-        // The time of the last write to a device is not known.
+        // The time of the last write to a block device is unknown.
         true => json!({ "path": path }),
         false => json!({
             "path": path,
@@ -229,11 +234,12 @@ fn disk(path: &Path, zonepath: &Path) -> Result<Value, ImageError> {
     })
 }
 
-/// Counts one more start of the zone at `zonepath`, which has these disks. Where that cannot
-/// be written (there may be no room) and the disks tell of it, too, it is only said.
+/// Counts one more start of the zone at `zonepath`, which has these disks. If the count cannot be
+/// written (the disk may be full) but all disks are files, the times of the files still show the
+/// start. Then the function succeeds and returns a warning.
 ///
 /// # Errors
-/// Why it cannot, where it counts.
+/// Fails if the count cannot be written and a disk is a block device.
 pub fn count_boot(zonepath: &Path, disks: &[PathBuf]) -> Result<Option<String>, Error> {
     match Record::count_boot(zonepath) {
         Ok(()) => Ok(None),
@@ -245,16 +251,16 @@ pub fn count_boot(zonepath: &Path, disks: &[PathBuf]) -> Result<Option<String>, 
     }
 }
 
-/// Removes an image, and the rest of an unfinished one.
+/// Removes an image and the remains of an unfinished image.
 ///
 /// # Errors
-/// When it is there and cannot be removed.
+/// Fails if the image exists and cannot be removed.
 pub fn remove(path: &Path) -> Result<(), ImageError> {
-    // An unfinished file is no image, and the next image replaces it.
+    // An error is ignored: an unfinished file is no image, and the next image replaces the file.
     let _ = suspend::remove_remains(path);
     let folder = match fs::remove_file(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        // A file system that cannot be written any more refuses before it looks.
+        // A read-only file system refuses to remove a file before it checks that the file exists.
         Err(_) if is_nothing(path) => return Ok(()),
         Err(source) => {
             return Err(ImageError::Remove {
@@ -264,7 +270,7 @@ pub fn remove(path: &Path) -> Result<(), ImageError> {
         }
         Ok(()) => path.parent().unwrap_or(Path::new("/")),
     };
-    // A guest that has run since must not find it again after a power cut.
+    // After a power failure the image must not exist again, because the guest has run since.
     fs::File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(|source| ImageError::Sync {
@@ -277,7 +283,7 @@ fn is_nothing(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
-/// Returns why a path cannot be that of a zone's image, in words for messages.
+/// Returns the reason why a path cannot be the path of a zone's image, as a text for messages.
 pub fn why_not_there(path: &Path) -> Option<&'static str> {
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_file() => None,
@@ -295,13 +301,13 @@ mod tests {
     fn removing_a_missing_image_succeeds() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("image");
-        // Nothing that an unfinished image could be: looking at it fails.
+        // This folder has the name of an unfinished image, so the removal of that image fails.
         fs::create_dir(dir.path().join(".image.part")).unwrap();
         remove(&path).unwrap();
         fs::write(&path, "x").unwrap();
         remove(&path).unwrap();
         assert!(is_nothing(&path));
-        // No file system takes this back: it is neither there nor can it be.
+        // /proc refuses to remove files. The call still succeeds, because the file does not exist.
         remove(Path::new("/proc/self/no-image")).unwrap();
         fs::create_dir(&path).unwrap();
         assert!(remove(&path).is_err());
@@ -415,7 +421,7 @@ mod tests {
             let words = ["qemu", "-accel", accel, "-cpu", "max"];
             identity("7.2.22", words, &[], Path::new("/"), 0).unwrap()
         };
-        // QEMU translates for whatever there is.
+        // An emulated guest does not depend on the processor of the host.
         assert_eq!(of("tcg,thread=multi")["processor"], Value::Null);
         let then = of("kvm");
         assert_eq!(said(&then, &of("kvm")), "");

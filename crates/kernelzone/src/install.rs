@@ -1,4 +1,4 @@
-//! Making the machine of a new zone, and removing it.
+//! Makes the disks and the firmware variables of a new kernel zone, and removes them.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -19,10 +19,11 @@ use host::undo::UndoStack;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Folder in the zonepath in which a root is put together.
+/// Name of the folder in the zonepath in which the files of a guest's root are collected before
+/// they are written to a disk.
 const WORK: &str = ".machine-work";
 
-/// Makes the disks of a machine.
+/// Makes the disks of a new kernel zone and returns its record.
 pub fn make(
     host: &Host,
     config: &Config,
@@ -78,7 +79,8 @@ pub fn make(
     })
 }
 
-/// Compares the requested firmware with the disk's loader: returns whether it is UEFI.
+/// Returns the firmware that the user or verified-boot requests: true for UEFI, false for a BIOS,
+/// `None` for no request.
 fn firmware(config: &Config, options: &Options) -> Result<Option<bool>, AnyError> {
     let said = options.firmware.map(|one| one == Firmware::Uefi);
     match (config.verified_boot().is_some_and(|one| one.enforced), said) {
@@ -90,7 +92,7 @@ fn firmware(config: &Config, options: &Options) -> Result<Option<bool>, AnyError
     }
 }
 
-/// Returns whether a source is made for UEFI firmware only.
+/// Returns true if the source of an install starts with UEFI firmware only.
 fn for_uefi(source: Option<&Source>) -> bool {
     let Some(Source::File(path)) = source else {
         return false;
@@ -101,7 +103,8 @@ fn for_uefi(source: Option<&Source>) -> bool {
     ways.is_some_and(|ways| ways.uefi && !ways.bios)
 }
 
-/// A disk that nothing is installed on: made empty, or there already.
+/// Makes an empty disk in the zonepath, or measures an existing disk outside the zonepath. Nothing
+/// is installed on this disk.
 fn further(place: &Place, zonepath: &Path) -> Result<Disk, AnyError> {
     let size = if is_own(place, zonepath) {
         create(&place.path)?.set_len(DEFAULT_DISK_BYTES)?;
@@ -122,12 +125,12 @@ fn disk(place: &Place, zonepath: &Path, size: u64, format: Format) -> Disk {
     }
 }
 
-/// Installing on the first disk.
+/// An installation on the zone's first disk.
 struct Job<'a> {
     zonepath: &'a Path,
     place: &'a Place,
     size: Option<u64>,
-    /// The number of the disk.
+    /// Position of the disk in the guest: 0 is vda.
     number: usize,
 }
 
@@ -157,7 +160,8 @@ impl Job<'_> {
         }
     }
 
-    /// Puts a root together by `fill`, and installs that.
+    /// Fills a work folder with a guest's root by `fill`, installs this root on the disk, and
+    /// removes the folder.
     fn in_work(
         &self,
         progress: &mut dyn FnMut(&str),
@@ -269,7 +273,7 @@ impl Job<'_> {
 }
 
 impl Job<'_> {
-    /// Makes an empty disk, and leaves the CD to the machine: an installer asks its
+    /// Makes an empty disk and lets the guest start from the CD: the installer on the CD asks its
     /// questions on the console.
     fn install_from_cd(
         &self,
@@ -303,19 +307,20 @@ impl Job<'_> {
     }
 }
 
-/// The name that Linux gives to a virtio disk.
+/// Returns the name that Linux gives to the virtio disk with this number.
 fn device(number: usize) -> String {
     let letters = b"abcdefghijklmnopqrstuvwxyz";
     let letter = letters.get(number).copied().unwrap_or(b'a');
     format!("vd{}", char::from(letter))
 }
 
-/// A flag as open(2) takes it.
+/// Returns a flag as the integer that open(2) takes.
 fn flag(flag: OFlags) -> i32 {
     i32::try_from(flag.bits()).unwrap_or(0)
 }
 
-/// Names below /dev are links.
+/// Returns the open(2) flag that refuses symbolic links. It is 0 for paths below /dev, where disk
+/// names are symbolic links.
 fn nofollow(path: &Path) -> i32 {
     match path.starts_with("/dev") {
         true => 0,
@@ -330,7 +335,7 @@ fn named(path: &Path, error: &io::Error) -> AnyError {
 fn open_source(path: &Path) -> Result<File, AnyError> {
     let file = fs::OpenOptions::new()
         .read(true)
-        // A pipe would be waited for.
+        // An open without this flag would wait for the writer of a pipe.
         .custom_flags(flag(OFlags::NONBLOCK))
         .open(path)
         .map_err(|error| named(path, &error))?;
@@ -340,7 +345,7 @@ fn open_source(path: &Path) -> Result<File, AnyError> {
     }
 }
 
-/// Returns whether a file is the archive of a root: a tar, plain or compressed.
+/// Returns true if a file is the archive of a root: a tar file, plain or compressed.
 fn is_archive(file: &mut File) -> io::Result<bool> {
     let mut head = [0; 512];
     let mut read = 0;
@@ -352,7 +357,8 @@ fn is_archive(file: &mut File) -> io::Result<bool> {
     Ok(&head[257..262] == b"ustar" || packed.iter().any(|magic| head.starts_with(magic)))
 }
 
-/// Returns whether it is the image of a CD (ISO 9660). Many begin as disks do, too.
+/// Returns true if a file is the image of a CD (ISO 9660). Many images of CDs also begin like a
+/// disk.
 fn is_cd(file: &File) -> io::Result<bool> {
     let mut name = [0; 5];
     match file.read_exact_at(&mut name, 0x8001) {
@@ -362,7 +368,8 @@ fn is_cd(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Returns whether a firmware finds something on a raw disk: a partition table, a boot sector.
+/// Returns true if a raw disk has a boot sector or a partition table, from which firmware could
+/// start.
 fn is_bootable(file: &File) -> io::Result<bool> {
     let mut head = [0; 520];
     match file.read_exact_at(&mut head, 0) {
@@ -382,7 +389,7 @@ fn open_disk(path: &Path) -> Result<File, AnyError> {
 
 fn length(path: &Path) -> Result<u64, AnyError> {
     let mut file = open_disk(path)?;
-    // The end of a device, too.
+    // A seek also finds the size of a block device.
     Ok(file.seek(SeekFrom::End(0))?)
 }
 
@@ -414,7 +421,8 @@ fn copy_kernel(from: File, root: &Path, name: &str) -> Result<(), AnyError> {
     Ok(to.set_permissions(fs::Permissions::from_mode(0o644))?)
 }
 
-/// Makes `to` a file of the same content: sharing its blocks where the file system can.
+/// Copies the content of `from` to `to`. The files share their blocks if the file system can do
+/// this.
 pub(crate) fn copy_or_share(from: &File, to: &File) -> Result<(), AnyError> {
     match rustix::fs::ioctl_ficlone(to, from) {
         Ok(()) => Ok(()),
@@ -425,10 +433,10 @@ pub(crate) fn copy_or_share(from: &File, to: &File) -> Result<(), AnyError> {
     }
 }
 
-/// Number of bytes that are copied at once.
+/// Number of bytes that one read copies.
 const COPY_BYTES: usize = 1 << 20;
 
-/// Copies everything but zeros, which a new file has anyway, as holes.
+/// Copies a file. Zeros are left out if `to` is a regular file, where they become holes.
 fn copy_all(from: &File, to: &File) -> Result<(), AnyError> {
     let length = from.metadata()?.len();
     let fresh = to.metadata()?.is_file();
@@ -438,7 +446,7 @@ fn copy_all(from: &File, to: &File) -> Result<(), AnyError> {
         if fresh {
             match rustix::fs::seek(from, rustix::fs::SeekFrom::Data(at)) {
                 Ok(data) => at = data,
-                // A hole up to the end.
+                // The rest of the file is a hole.
                 Err(rustix::io::Errno::NXIO) => break,
                 Err(_) => {}
             }
@@ -456,10 +464,10 @@ fn copy_all(from: &File, to: &File) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// Packages of a guest that the host's own distribution makes.
+/// Packages of a guest that is made from the distribution of the host.
 const PACKAGES: &str = "linux-image-cloud-amd64,systemd-sysv,udev,dbus,kmod,iproute2,ifupdown,isc-dhcp-client,qemu-guest-agent";
 
-/// Has mmdebstrap or debootstrap make a root.
+/// Makes the root of a guest with mmdebstrap or debootstrap.
 fn bootstrap(root: &Path, progress: &mut dyn FnMut(&str)) -> Result<(), AnyError> {
     let release = release().ok_or(
         "this host is no Debian: give the root of a system (-d), its archive, or the image of a disk (-a)",
@@ -496,7 +504,7 @@ fn bootstrap(root: &Path, progress: &mut dyn FnMut(&str)) -> Result<(), AnyError
     Err(format!("{tool} failed: {}", last.unwrap_or("without a word")).into())
 }
 
-/// The code name of the host's Debian.
+/// Returns the code name of the host's Debian release; `None` if the host is not Debian.
 fn release() -> Option<String> {
     let text = fs::read_to_string("/etc/os-release").ok()?;
     let value = |name: &str| {
@@ -507,8 +515,8 @@ fn release() -> Option<String> {
     (value("ID=")? == "debian").then(|| value("VERSION_CODENAME="))?
 }
 
-/// Removes the folder in which a root was put together. Nothing may be mounted in it:
-/// tools that make roots mount /proc there and may die.
+/// Removes the folder in which a guest's root was collected. No file system may be mounted in this
+/// folder: mmdebstrap and debootstrap mount /proc there and may die.
 fn remove_work(work: &Path) -> Result<(), AnyError> {
     match storage::remove_tree(work) {
         Err(storage::Error::Busy { mounted, .. }) => Err(format!(
@@ -520,7 +528,8 @@ fn remove_work(work: &Path) -> Result<(), AnyError> {
     }
 }
 
-/// Refuses disks that exist already: they are not ours, and an undo must not delete them.
+/// Refuses disk files that exist already in the zonepath. This install did not make these files, so
+/// an undo must not delete them.
 pub fn refuse_there(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyError> {
     let own = disks::places(host, config).into_iter();
     let there = own
@@ -537,13 +546,13 @@ pub fn refuse_there(host: &Host, config: &Config, zonepath: &Path) -> Result<(),
     }
 }
 
-/// Takes everything back that [`make`], or a clone, has made.
+/// Adds an undo step that removes all files that [`make`] or the making of a clone has written.
 pub fn undo(host: &Host, config: &Config, zonepath: &Path, undo: &mut UndoStack) {
     let (host, config, path) = (host.clone(), config.clone(), zonepath.to_owned());
     undo.push("make the machine", move || remove(&host, &config, &path));
 }
 
-/// Removes the files of a machine from the zonepath. Missing files are no error.
+/// Removes the files of a kernel zone from the zonepath. Missing files are no error.
 pub fn remove(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyError> {
     remove_work(&zonepath.join(WORK))?;
     let mut paths: Vec<PathBuf> = disks::places(host, config)
@@ -551,7 +560,8 @@ pub fn remove(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyEr
         .filter(|place| is_own(place, zonepath))
         .map(|place| place.path)
         .collect();
-    // Files of disks that are not configured any more, and files of a clone that was killed.
+    // This also removes files of disks that are no longer configured, and files of a clone whose
+    // making was killed.
     for entry in fs::read_dir(zonepath).into_iter().flatten() {
         let name = entry?.file_name();
         if name.to_str().is_some_and(is_ours) {
@@ -561,7 +571,7 @@ pub fn remove(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyEr
     if let Ok(record) = Record::load(zonepath) {
         paths.extend(record.files().map(|name| zonepath.join(name)));
     }
-    // An image elsewhere stays, and without the key it cannot be opened.
+    // An image outside the zonepath stays, but it cannot be opened without the key.
     if let Some(image) = image::path(host, config).filter(|path| path.starts_with(zonepath)) {
         image::remove(&image)?;
     }
@@ -578,8 +588,8 @@ pub fn remove(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyEr
     Ok(())
 }
 
-/// Begin of the names of files that a disk stands on, and of those that are written to
-/// once there are such.
+/// Prefixes of file names in the zonepath: [`BASE`] for the base files of a disk, [`TOP`] for the
+/// overlay that the guest writes to.
 pub(crate) const BASE: &str = "base-";
 pub(crate) const TOP: &str = "top-";
 

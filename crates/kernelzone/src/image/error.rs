@@ -1,59 +1,59 @@
-//! The errors of using the image of a suspended machine.
+//! The errors of using the image of a suspended guest.
 
 use std::io;
 use std::path::PathBuf;
 
 use host::flatten;
 
-/// Why the image of a suspended machine, or its key, cannot be used.
+/// The reason why the image of a suspended guest, or the key of the image, cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// The key in the configuration is none.
+    /// The raw key in the configuration is not a valid key.
     #[error("raw: {0}")]
     RawKey(#[source] suspend::KeyError),
-    /// The file of the key cannot be used.
+    /// The key file cannot be used.
     #[error(transparent)]
     KeyFile(#[from] suspend::KeyFileError),
     /// The image cannot be used.
     #[error(transparent)]
     Engine(#[from] suspend::Error),
-    /// The disks of the machine have changed since the image was made.
+    /// The guest was started again after the image was made, so the image no longer fits the disks.
     #[error("{}: the zone was started again since this was made: its disks have moved on", path.display())]
     StartedSince {
-        /// The image.
+        /// The path of the image.
         path: PathBuf,
     },
-    /// A disk of the machine cannot be looked at.
+    /// The metadata of a disk cannot be read.
     #[error("{}: {source}", path.display())]
     Disk {
-        /// The file or device.
+        /// The path of the file or device.
         path: PathBuf,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The arguments of a running QEMU cannot be read.
     #[error("could not read {}: {source}", path.display())]
     Arguments {
-        /// The file in /proc.
+        /// The path of the file in /proc.
         path: PathBuf,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The image cannot be removed.
     #[error("cannot remove {}: {source}", path.display())]
     Remove {
-        /// The image.
+        /// The path of the image.
         path: PathBuf,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The folder of the image cannot be written to stable storage after the image was removed.
     #[error("cannot write {}: {source}", path.display())]
     Sync {
-        /// The folder.
+        /// The path of the folder.
         path: PathBuf,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
 }

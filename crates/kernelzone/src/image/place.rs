@@ -1,5 +1,5 @@
-//! The place of a zone's suspend image: whether an image is there, and what keeps the zone from
-//! having its image there.
+//! Checks whether a zone's suspend image exists, and whether the zone can use the configured path
+//! for its image.
 
 use std::path::{Path, PathBuf};
 
@@ -11,19 +11,19 @@ use super::{exists, path, why_not_there};
 use host::{Error, Host};
 use subject::Subject;
 
-/// Returns the path of the image of a kernel zone; none for another zone, or for a kernel zone that
-/// cannot be suspended.
+/// Returns the path of the image of a kernel zone; `None` for other zones, and for kernel zones
+/// that cannot be suspended.
 fn of(host: &Host, config: &Config) -> Option<PathBuf> {
     path(host, config).filter(|_| config.family() == Family::Kz)
 }
 
-/// Returns whether a zone that is not active has an image of its memory.
+/// Returns true if a zone that is not active has an image of its memory.
 pub fn is_suspended(host: &Host, entry: &Entry, config: &Config) -> bool {
     entry.state == State::Installed && of(host, config).is_some_and(|path| exists(&path))
 }
 
-/// Returns why the configured path of a zone's image cannot be used: another file exists there, or
-/// the image of another suspended zone.
+/// Returns the reason why the configured path of a zone's image cannot be used: the path names
+/// another kind of file, or the path of another zone's image.
 ///
 /// # Errors
 /// Fails with [`Error::Store`] if the configuration of another zone cannot be read.
@@ -44,7 +44,7 @@ pub fn why_not_usable(
         if other.name == subject.entry.name {
             continue;
         }
-        // One that is damaged has no image that it could use.
+        // A zone whose configuration cannot be read cannot use its image.
         let Ok(theirs) = store::xml::load(&host.root, &other.name) else {
             continue;
         };
@@ -58,7 +58,7 @@ pub fn why_not_usable(
     Ok(None)
 }
 
-/// Returns the path with the links to its folder resolved.
+/// Returns the path of a file, with the symbolic links in its folder's path resolved.
 fn resolved(path: &Path) -> PathBuf {
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
     match (folder, path.file_name()) {
