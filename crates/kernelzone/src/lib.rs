@@ -1,7 +1,7 @@
-//! Kernel zones: the parts that only a zone with a machine needs.
+//! Kernel zones: the parts that only a zone with a guest under QEMU needs.
 //!
-//! Such a zone is a zone like any other (control groups, namespaces, ids, links, a
-//! zoneadmd), and QEMU is its only process. This crate holds the rest:
+//! A kernel zone has the same parts as any other zone (control groups, namespaces, ids, links, a
+//! zoneadmd), and QEMU is its only process. This crate holds the additional parts:
 //!
 //! | file | holds |
 //! |---|---|
@@ -27,5 +27,5 @@ mod new_file;
 pub mod record;
 pub mod uefi;
 
-/// The user of the zone that QEMU runs as.
+/// The user id in the zone under which QEMU runs.
 pub const USER: u32 = 1;

@@ -1,34 +1,34 @@
 //! Finds out whether a disk or CD starts with a BIOS, with UEFI firmware, or with both.
 //!
-//! Only tables are read, of which each length is bounded. Of a qcow2 nothing is known: its
-//! blocks lie anywhere in it.
+//! Only tables of a limited size are read. The loader of a qcow2 image stays unknown, because its
+//! blocks may be anywhere in the file.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The firmware that could start a disk.
+/// The kinds of firmware that could start a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ways {
     pub bios: bool,
     pub uefi: bool,
 }
 
-/// Blocks of a disk, and of a CD.
+/// Bytes of a block on a disk, and of a sector on a CD.
 const BLOCK: u64 = 512;
 const SECTOR: u64 = 2048;
 
 /// Maximum number of partitions of a table that are read.
 const MAX_PARTITIONS: usize = 256;
 
-/// The type of an EFI system partition in a GPT, as it stands there.
+/// The GUID of the type "EFI system partition", in the byte order of a GPT.
 const SYSTEM: [u8; 16] = [
     0x28, 0x73, 0x2a, 0xc1, 0x1f, 0xf8, 0xd2, 0x11, 0xba, 0x4b, 0x00, 0xa0, 0xc9, 0x3e, 0xc9, 0x3b,
 ];
-/// The type of one in a table of the old kind, and of all others where there is a GPT.
+/// The type of an EFI system partition in an MBR partition table.
 const OLD_SYSTEM: u8 = 0xef;
 
-/// Looks.
+/// Returns the kinds of firmware that can start a disk or CD.
 pub(super) fn ways(file: &File) -> io::Result<Ways> {
     let mut mark = [0; 6];
     match file.read_exact_at(&mut mark, 16 * SECTOR) {
@@ -46,13 +46,13 @@ fn disk(file: &File) -> io::Result<Ways> {
     }
     let mut kinds = (0..4).map(|at| head[446 + 16 * at + 4]);
     Ok(Ways {
-        // A table that was not made for a BIOS has no program before it.
+        // An MBR that was not made for a BIOS contains no boot program before its partition table.
         bios: head[..440].iter().any(|&byte| byte != 0),
         uefi: kinds.any(|kind| kind == OLD_SYSTEM) || has_system(file).unwrap_or(false),
     })
 }
 
-/// Returns whether there is an EFI system partition in a GPT.
+/// Returns true if the GPT of a disk lists an EFI system partition.
 fn has_system(file: &File) -> io::Result<bool> {
     let mut head = [0; 92];
     file.read_exact_at(&mut head, BLOCK)?;
@@ -78,7 +78,7 @@ fn has_system(file: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The boot catalog of a CD (El Torito).
+/// Reads the boot catalog of a CD (El Torito).
 fn cd(file: &File) -> io::Result<Ways> {
     const EFI: u8 = 0xef;
     const BOOTABLE: u8 = 0x88;
@@ -92,7 +92,8 @@ fn cd(file: &File) -> io::Result<Ways> {
     file.read_exact_at(&mut catalog, u64::from(place) * SECTOR)?;
     let mut ways = Ways::default();
     let entries: Vec<&[u8]> = catalog.chunks_exact(32).collect();
-    // The first says for whom the second is; behind that headers say it.
+    // The first entry names the platform of the second entry. Section headers name the platform of
+    // later entries.
     let mut platform = entries[0][1];
     for entry in &entries[1..] {
         match entry[0] {
@@ -142,7 +143,7 @@ mod tests {
         assert_eq!(told(&disk), (true, false));
         disk[1024 + 128..1024 + 144].copy_from_slice(&SYSTEM);
         assert_eq!(told(&disk), (true, true));
-        // A table that lies elsewhere.
+        // The GPT header now points to a table outside the disk.
         disk[512 + 72..512 + 80].fill(0xff);
         assert_eq!(told(&disk), (true, false));
     }

@@ -1,4 +1,4 @@
-//! Commands in the guest of a running kernel zone, through the agent there.
+//! Runs commands in the guest of a running kernel zone, through the agent in the guest.
 
 use std::time::{Duration, Instant};
 
@@ -8,17 +8,18 @@ use vm::agent::{Agent, Ended, Printed};
 use host::unix_socket::{self, Kind};
 use host::{Error, Host, flatten};
 
-/// Timeout for a reply of the agent: a guest in emulation on a busy host is slow.
+/// Timeout for a reply of the agent. An emulated guest on a busy host is slow.
 const AGENT_REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum interval between questions whether the command has ended; the interval grows to this.
+/// Maximum interval between two questions to the agent whether the command has ended. The interval
+/// grows up to this value.
 const MAX_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Runs a command in the guest by its shell and waits for its end. The agent sends the output of a
 /// command when the command has ended, and only the first few MiB of a long output.
 ///
 /// # Errors
-/// [`Error::Daemon`] when no agent answers, or it cannot start the shell.
+/// Fails with [`Error::Daemon`] if no agent answers, or if the agent cannot start the shell.
 pub fn run(
     host: &Host,
     zone: &ZoneName,
@@ -33,7 +34,8 @@ pub fn run(
     })?;
     let mut pause = Duration::from_millis(2);
     loop {
-        // A conversation for each question: others may log in meanwhile.
+        // Each question opens a new connection to the agent, so that other users can log in
+        // meanwhile.
         if let Some(ended) = with(host, zone, |agent| {
             agent.ended(number, Printed::All, AGENT_REPLY_TIMEOUT)
         })? {
@@ -44,7 +46,7 @@ pub fn run(
     }
 }
 
-/// Returns whether the agent answers.
+/// Returns true if the guest's agent answers within `limit`.
 #[must_use]
 pub fn answers(host: &Host, zone: &ZoneName, limit: Duration) -> bool {
     let end = Instant::now() + limit;

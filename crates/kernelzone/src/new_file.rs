@@ -1,4 +1,4 @@
-//! Makes the files of a machine in the zonepath.
+//! Makes the files of a kernel zone in the zonepath.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Makes a file that root alone may read and write; fails if there is one of this name.
+/// Makes a file that only root can read and write. Fails if a file of this name exists.
 pub(crate) fn create(path: &Path) -> Result<File, AnyError> {
     OpenOptions::new()
         .read(true)
@@ -20,7 +20,7 @@ pub(crate) fn create(path: &Path) -> Result<File, AnyError> {
         .map_err(|error| format!("{}: {error}", path.display()).into())
 }
 
-/// Makes a file for a disk, or opens the one of this name.
+/// Makes the file of a disk, or opens the existing file of this name.
 pub(crate) fn create_or_open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .write(true)
@@ -31,7 +31,7 @@ pub(crate) fn create_or_open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Writes a whole new file, on disk when this returns.
+/// Writes a new file. The content is on stable storage when this function returns.
 pub(crate) fn write_new(path: &Path, content: &[u8]) -> Result<(), AnyError> {
     let mut file = create(path)?;
     file.write_all(content)?;

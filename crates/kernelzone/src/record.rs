@@ -1,8 +1,8 @@
-//! The record of a machine from its install on: `machine.json` in the zonepath. `machine.json` in
-//! the zonepath.
+//! The record of a kernel zone: `machine.json` in the zonepath. Install writes the record, and
+//! every boot reads it.
 //!
-//! A guest must find the same machine at each boot, and only the record lists the base files of its
-//! disks.
+//! A guest must find the same virtual machine at each boot, and only the record lists the base
+//! files of the guest's disks.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,29 +15,29 @@ use vm::{Format, Model};
 
 use host::Error;
 
-/// Name of the file.
+/// Name of the record's file in the zonepath.
 pub const FILE: &str = "machine.json";
 
-/// The format that is written. A record that says none has format 1.
+/// The format that this release writes. A record without a format number has format 1.
 const FORMAT: u64 = 1;
 
-/// Maximum size of a record that is read, in bytes.
+/// Maximum number of bytes of a record that are read.
 const MAX_RECORD_BYTES: u64 = 1 << 20;
 
-/// The record of a machine.
+/// The record of a kernel zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The machine's type, the processor it shows, and the QEMU that it was made with.
+    /// The virtual machine's type, its processor, and the QEMU version of the install.
     pub model: Model,
-    /// The way the machine starts.
+    /// The firmware or kernel that starts the guest.
     pub start: Start,
-    /// Its disks, as far as we made them.
+    /// The disks that install, a clone or a later boot has made or recorded.
     pub disks: Vec<Disk>,
-    /// The variables of its UEFI firmware; none for a machine with a BIOS.
+    /// The variables of the guest's UEFI firmware; `None` for a guest without UEFI firmware.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvram: Option<Nvram>,
-    /// The number of starts that make earlier images of its memory invalid: an image fits the disks
-    /// of one start only.
+    /// Number of starts that were counted. Each counted start makes earlier images of the guest's
+    /// memory invalid, because an image fits the disks of one start only.
     #[serde(default)]
     pub boots: u64,
 }
@@ -45,73 +45,77 @@ pub struct Record {
 /// The file with the variables of a UEFI firmware.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nvram {
-    /// Its name in the zonepath.
+    /// Name of the file in the zonepath.
     pub file: String,
-    /// Bytes of it.
+    /// Size of the file in bytes.
     pub size: u64,
-    /// The sum of the keys that were put in, once signatures were to be checked.
+    /// Checksum of the keys that were written to the variables; `None` if signatures were never
+    /// checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<String>,
 }
 
-/// The way a machine starts.
+/// The method by which a guest starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Start {
-    /// The loader on its disk.
+    /// The guest starts from the loader on its disk.
     Firmware,
-    /// The loader on its disk, or, as long as there is none, that on the CD of an
-    /// installer.
+    /// The guest starts from the loader on its disk. If the disk has no loader yet, the guest
+    /// starts from the CD of an installer.
     Installer {
-        /// The image of the CD. Once it is gone there is no drive any more.
+        /// The path of the CD's image. If the image is missing, the guest has no CD drive.
         cd: PathBuf,
     },
-    /// The kernel in the zone's root.
+    /// Zones for Linux starts the kernel from a file in the zone's root.
     Kernel {
-        /// True if there is an initial file system beside it.
+        /// True if the zone's root also contains an initial file system for the kernel.
         initrd: bool,
-        /// The kernel's command line before the boot arguments.
+        /// The kernel's command line, to which the boot arguments are appended.
         command_line: String,
     },
 }
 
-/// A disk.
+/// A disk of the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
-    /// Its number in the configuration.
+    /// Number of the disk in the configuration.
     pub id: u32,
-    /// Bytes that the guest sees.
+    /// Size of the disk in bytes, as the guest sees it.
     pub size: u64,
-    /// The file that is written to, by its name in the zonepath; none for a disk that
-    /// lies elsewhere. That of the configuration is the first; a clone makes it one that
-    /// others stand on, and gives the zone another.
+    /// Name in the zonepath of the file that the guest writes to; `None` for a disk outside the
+    /// zonepath. At first this is the configured file. A clone can turn this file into a base file
+    /// and give the origin a new overlay instead.
     pub file: Option<String>,
-    /// The format of the file that is written to.
+    /// The format of the file that the guest writes to.
     pub format: Format,
-    /// The files in the zonepath below the overlay, which never change, the nearest first. Zones
-    /// that share one have a hard link each, so that the last one that goes takes it along.
+    /// The files in the zonepath below the overlay, which never change. The file next to the
+    /// overlay is first. Each zone that shares a file has its own hard link, so the file is deleted
+    /// with the last of these zones.
     pub bases: Vec<Base>,
 }
 
-/// A file that a disk stands on.
+/// A base file: a file below the overlay of a disk, which never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Base {
-    /// Its name in the zonepath.
+    /// Name of the base file in the zonepath.
     pub name: String,
-    /// The format of the file.
+    /// The format of the base file.
     pub format: Format,
-    /// The digest of its blocks, once it was computed: another host may have such a file.
+    /// The digest of the base file's blocks, if it was computed. A migration uses the digest to
+    /// find the same base file on another host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }
 
-/// The reason why a record is not used.
+/// The reason why a record is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRecord {
-    /// A name leads out of the zonepath.
+    /// A file name in the record leads out of the zonepath.
     #[error("{0} is no file of the zone")]
     File(String),
-    /// QEMU would take the word for several.
+    /// The name of a machine type or processor contains characters that would change QEMU's
+    /// arguments.
     #[error("{0:?} is no machine or processor")]
     Word(String),
 }
@@ -120,8 +124,8 @@ impl Record {
     /// Reads the record of the zone at `zonepath`.
     ///
     /// # Errors
-    /// [`Error::Refused`] when there is none, or it makes no sense; [`Error::Store`] when only
-    /// newer programs know its format.
+    /// Fails with [`Error::Refused`] if the record is missing or invalid, and with [`Error::Store`]
+    /// if its format is newer than these programs.
     pub fn load(zonepath: &Path) -> Result<Self, Error> {
         let path = zonepath.join(FILE);
         let fail = |why: String| {
@@ -141,17 +145,18 @@ impl Record {
         Ok(record)
     }
 
-    /// Checks that all names stay in the zonepath, and that words for QEMU are single words.
+    /// Checks that all files of the record are in the zonepath, and that the names for QEMU contain
+    /// only letters, digits and `._-+`.
     ///
     /// # Errors
-    /// Fails with the name that leads elsewhere.
+    /// Fails with the first name that is refused.
     pub fn check(&self) -> Result<(), BadRecord> {
         let is_plain =
             |name: &&str| !name.is_empty() && !name.contains('/') && !name.starts_with('.');
         if let Some(name) = self.files().find(|name| !is_plain(name)) {
             return Err(BadRecord::File(name.to_owned()));
         }
-        // A comma would begin an option.
+        // A comma in a name would start another option of QEMU.
         let is_word = |word: &&str| {
             let plain = |letter: u8| letter.is_ascii_alphanumeric() || b"._-+".contains(&letter);
             !word.is_empty() && word.bytes().all(plain)
@@ -163,7 +168,7 @@ impl Record {
         }
     }
 
-    /// The record as another host takes it: without files of this host.
+    /// Returns the record as another host receives it, without the CD image of this host.
     #[must_use]
     pub fn arrived(&self) -> Self {
         let mut arrived = self.clone();
@@ -173,8 +178,8 @@ impl Record {
         arrived
     }
 
-    /// The names of all files of its disks in the zonepath, and the file of its firmware's
-    /// variables.
+    /// Returns the names of all files of the disks in the zonepath, and the name of the file with
+    /// the firmware variables.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         let disks = self.disks.iter().flat_map(|disk| {
             let bases = disk.bases.iter().map(|base| base.name.as_str());
@@ -183,10 +188,10 @@ impl Record {
         disks.chain(self.nvram.iter().map(|nvram| nvram.file.as_str()))
     }
 
-    /// Stores it.
+    /// Writes the record to the zonepath.
     ///
     /// # Errors
-    /// [`Error::Store`].
+    /// Fails with [`Error::Store`] if the file cannot be written.
     pub fn save(&self, zonepath: &Path) -> Result<(), Error> {
         let stored = Stored {
             format: FORMAT,
@@ -197,17 +202,18 @@ impl Record {
         Ok(atomic::write(&zonepath.join(FILE), &text, 0o600)?)
     }
 
-    /// Counts one more start of the zone at `zonepath`, for good.
+    /// Adds one to the number of starts in the record of the zone at `zonepath`, and writes the
+    /// record.
     ///
     /// # Errors
-    /// See [`load`](Self::load) and [`save`](Self::save).
+    /// Fails as [`load`](Self::load) and [`save`](Self::save) do.
     pub fn count_boot(zonepath: &Path) -> Result<(), Error> {
         let mut record = Self::load(zonepath)?;
         record.boots = record.boots.saturating_add(1);
         record.save(zonepath)
     }
 
-    /// Returns the record of a disk.
+    /// Returns the record of the disk with this number.
     #[must_use]
     pub fn disk(&self, id: u32) -> Option<&Disk> {
         self.disks.iter().find(|disk| disk.id == id)
@@ -250,7 +256,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut record = record("disk0.base-1");
         record.save(dir.path()).unwrap();
-        // One of an earlier release has no such number.
+        // A record of an earlier release has no number of starts.
         let path = dir.path().join(FILE);
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text.replace(",\n  \"boots\": 0", "")).unwrap();
@@ -274,7 +280,7 @@ mod tests {
     fn the_format_is_said_and_a_newer_one_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
-        // As programs without formats wrote it.
+        // The fixture is a record of a release that wrote no format number.
         std::fs::write(&path, include_str!("../fixtures/machine.json")).unwrap();
         let old = Record::load(dir.path()).unwrap();
         assert_eq!((old.boots, old.disks.len()), (3, 1));

@@ -1,9 +1,11 @@
-//! The UEFI firmware of a machine, and the keys of secure boot among its variables.
+//! Chooses the UEFI firmware of a guest, and writes the keys of secure boot to the firmware's
+//! variables.
 //!
-//! The code of a firmware is the host's, and read-only. Its variables (the boot menu, the keys) are
-//! in a file of the zone, a copy of the firmware's template. If signatures are checked the keys are
-//! put in before the machine is started: when there are none yet, when the configuration names
-//! other ones, and when the check was switched off at the console.
+//! The code of the firmware is a read-only file of the host. The firmware's variables (the boot
+//! menu, the keys) are in a file of the zone, which starts as a copy of the firmware's template. If
+//! signatures are checked, the keys are written before the guest starts in three cases: the
+//! variables contain no keys yet, the configuration names other keys, or a user has switched the
+//! check off at the console.
 
 use std::fs::File;
 use std::io::Read;
@@ -20,75 +22,75 @@ use vm::{Model, Uefi};
 use crate::record::{Nvram, Record, Start};
 use host::{Error, flatten};
 
-/// Name of the file in the zonepath.
+/// Name of the file with the firmware's variables in the zonepath.
 pub(crate) const FILE: &str = "uefi.nvram";
 
-/// The reason why a machine has no firmware, or no keys.
+/// The reason why a guest has no firmware or no keys.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UefiError {
-    /// Its kernel is started directly.
+    /// The guest's kernel is started directly, without firmware.
     #[error(
         "its kernel is started from outside of its disk, which firmware with secure boot does not check: install the zone from the image of a disk that is started by UEFI (-a), or set policy=warning"
     )]
     Direct,
-    /// No firmware of this host would do; the text says which package has one.
+    /// No firmware of this host is suitable; the text names the package that contains one.
     #[error("{0}")]
     NoFirmware(String),
-    /// No firmware of this host has keys, and the configuration names none.
+    /// No firmware of this host contains keys, and the configuration names no certificates.
     #[error(
         "no UEFI firmware here brings keys with it: name the certificates that are trusted (cert)"
     )]
     NoKeys,
-    /// A certificate is named otherwise than by a path.
+    /// A certificate is named by a URI that is not a path of this host.
     #[error("{0}: not a path of this host")]
     NoPath(String),
-    /// A file is no certificate.
+    /// A file is not a certificate.
     #[error("{}: no certificate (X.509, DER or PEM)", .0.display())]
     NoCertificate(PathBuf),
     /// A file cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the system call.
         source: std::io::Error,
     },
-    /// A folder or a device.
+    /// The path names a folder or a device, not a file.
     #[error("{}: not a file", .0.display())]
     NoFile(PathBuf),
-    /// Larger than the variables of any firmware.
+    /// The file is larger than the variables of any firmware.
     #[error("{}: too long", .0.display())]
     TooLong(PathBuf),
-    /// The variables in a file make no sense.
+    /// The firmware variables in a file are invalid.
     #[error("{}", path.display())]
     Vars {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The problem.
+        /// The reason why the variables are invalid.
         source: vm::Error,
     },
-    /// The keys or the template make no sense.
+    /// The keys or the firmware's template are invalid.
     #[error(transparent)]
     Vm(#[from] vm::Error),
-    /// The variables cannot be written.
+    /// The file with the firmware variables cannot be written.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// The record of the machine cannot be written.
+    /// The record of the kernel zone cannot be written.
     #[error(transparent)]
     Record(#[from] Error),
-    /// The variables of a clone cannot be made.
+    /// The firmware variables of a clone cannot be written.
     #[error("{0}")]
     Clone(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// The firmware of a machine, as it is opened.
+/// The UEFI firmware of a guest: paths and settings for QEMU.
 #[derive(Clone, Debug)]
 pub struct Flash {
-    /// The file of its code.
+    /// The path of the firmware's code.
     pub code: PathBuf,
-    /// The file of its variables.
+    /// The path of the file with the firmware's variables.
     pub vars: PathBuf,
-    /// The machine's UEFI settings.
+    /// The UEFI settings of the guest for QEMU.
     pub uefi: Uefi,
 }
 
@@ -114,10 +116,11 @@ fn all() -> Vec<Firmware> {
     firmware::all(Path::new("/"))
 }
 
-/// The firmware that a machine is started by; none for a BIOS.
+/// Returns the UEFI firmware that starts a guest; `None` for a guest without UEFI firmware.
 ///
 /// # Errors
-/// [`Error::Refused`] where this host has none that would do.
+/// Fails with [`Error::Refused`] if this host has no suitable firmware, or if signatures must be
+/// checked and the kernel is started directly.
 pub(crate) fn of(
     config: &Config,
     record: &Record,
@@ -145,7 +148,7 @@ pub(crate) fn of(
     }))
 }
 
-/// Returns the problems to report before a zone is verified or installed.
+/// Returns the problems with verified-boot, for the verify and install of a zone.
 pub fn problems(config: &Config, record: Option<&Record>) -> Vec<String> {
     let Some(wanted) = config.verified_boot() else {
         return Vec::new();
@@ -166,7 +169,7 @@ pub fn problems(config: &Config, record: Option<&Record>) -> Vec<String> {
         return problem(UefiError::Direct);
     }
     let all = all();
-    // The type that a new machine would have differs in its version only.
+    // The machine type of a new guest differs from this type in its version only.
     let model = match record {
         Some(record) => record.model.clone(),
         None => Model::of_version(&vm::model::Version {
@@ -185,16 +188,17 @@ pub fn problems(config: &Config, record: Option<&Record>) -> Vec<String> {
     keys.map_or_else(problem, |()| Vec::new())
 }
 
-/// Makes the variables of the firmware of a new machine.
+/// Makes the file with the firmware variables of a new guest.
 ///
 /// # Errors
-/// [`UefiError`].
+/// Fails with [`UefiError`] if no firmware is suitable, if its template is unusable, or if the file
+/// cannot be written.
 pub(crate) fn make(config: &Config, model: &Model, zonepath: &Path) -> Result<Nvram, UefiError> {
     let all = all();
     let found = choose(&all, config, model, None)?;
     let path = zonepath.join(FILE);
     let content = read(&found.template)?;
-    // A template that makes no sense is found here, and not at the first boot.
+    // An invalid template must fail the install, not the first boot.
     nvram::Nvram::parse(&content)?;
     atomic::write(&path, &content, 0o600)?;
     Ok(Nvram {
@@ -204,11 +208,11 @@ pub(crate) fn make(config: &Config, model: &Model, zonepath: &Path) -> Result<Nv
     })
 }
 
-/// Has signatures checked where they are to be, before a machine is started that does not go on
-/// from an image. Returns a remark for the user.
+/// Switches the check of signatures on in the firmware's variables if verified-boot enforces it.
+/// This runs before a guest starts without an image. Returns a remark for the user.
 ///
 /// # Errors
-/// [`Error::Refused`] with the reason that it cannot be so.
+/// Fails with [`Error::Refused`] and the reason why signatures cannot be checked.
 pub fn prepare(config: &Config, zonepath: &Path) -> Result<Option<String>, Error> {
     let Some(wanted) = config.verified_boot() else {
         return Ok(None);
@@ -262,7 +266,7 @@ fn enrol(
         let bytes = nvram.to_bytes(&parse(&found.template)?)?;
         atomic::write(&path, &bytes, 0o600)?;
     }
-    // Last, because the keys count only when they are in the file.
+    // The record is written last, because the keys count only after they are in the file.
     if known.keys.as_ref() != Some(&sum) {
         record.nvram = Some(Nvram {
             keys: Some(sum),
@@ -273,8 +277,8 @@ fn enrol(
     Ok(told.map(str::to_owned))
 }
 
-/// Returns the keys that may sign loaders: those that most loaders are signed by, and those that
-/// the configuration adds.
+/// Returns the keys that may sign loaders: the keys that most loaders are signed with, and the
+/// certificates of the configuration.
 fn keys(wanted: &VerifiedBoot, all: &[Firmware]) -> Result<Keys, UefiError> {
     let certificates = certificates(wanted)?;
     let mut certificates = certificates.iter();
@@ -325,10 +329,10 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Copies the firmware's variables of the origin to a clone.
+/// Copies the origin's firmware variables to a clone.
 ///
 /// # Errors
-/// When it cannot be copied.
+/// Fails if the file cannot be read or written.
 pub(crate) fn copy(origin: &Record, from: &Path, to: &Path) -> Result<Option<Nvram>, UefiError> {
     let Some(nvram) = &origin.nvram else {
         return Ok(None);
