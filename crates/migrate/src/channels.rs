@@ -1,8 +1,8 @@
-//! Carries the connections between the QEMUs of both hosts over the wire of a migration: a
-//! connection for each disk, both ways, and the stream of the memory.
+//! Carries the connections between the QEMUs of both hosts over the wire of a migration. Each disk
+//! has a connection for both directions, and the guest's memory has one connection to the target.
 //!
-//! Each piece is a frame: the number of its channel, and bytes; none at the channel's end.
-//! The pipes bound the data between the two: the slower side is waited for.
+//! Each piece of data is a frame: the number of the channel, and bytes. A frame without bytes ends
+//! the channel. Pipes limit the data in transit, so the faster side waits for the slower side.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -11,13 +11,13 @@ use std::sync::Mutex;
 
 use crate::wire::{Frame, MAX_PIECE, send_parts};
 
-/// Number of bytes that are read at once.
+/// Number of bytes of a connection that one read returns at most.
 const READ_BYTES: usize = 256 << 10;
 
-/// Maximum size of a frame while channels are carried, in bytes.
+/// Maximum size in bytes of a frame while channels are carried.
 pub(super) const MAX_FRAME_BYTES: usize = MAX_PIECE + 1;
 
-/// The writing half of the wire, which several threads write to.
+/// The writing half of the wire. Several threads write to it.
 pub(super) struct Out<'a, W>(Mutex<&'a mut W>);
 
 impl<'a, W: Write> Out<'a, W> {
@@ -32,8 +32,8 @@ impl<'a, W: Write> Out<'a, W> {
     }
 }
 
-/// Copies the data of a connection to the wire, up to the end of the connection. The wire
-/// is told of the end, whatever it was.
+/// Copies the data of a connection to the wire, up to the end of the connection. Then sends the end
+/// of the channel, even after a read error.
 pub(super) fn carry<W: Write>(
     number: u8,
     mut from: &UnixStream,
@@ -51,10 +51,10 @@ pub(super) fn carry<W: Write>(
     out.say(Frame::Channel, &[&[number]])
 }
 
-/// Gives a frame to the channel that it is for.
+/// Writes the data of a frame to the channel that the frame names.
 ///
 /// # Errors
-/// There is no such channel, or its reader has ended.
+/// Fails if the channel does not exist, or if the reader of the channel has ended.
 pub(super) fn deliver(channels: &[&UnixStream], body: &[u8]) -> io::Result<()> {
     let (number, bytes) = body
         .split_first()
@@ -64,7 +64,7 @@ pub(super) fn deliver(channels: &[&UnixStream], body: &[u8]) -> io::Result<()> {
         .copied()
         .ok_or_else(|| io::Error::other("a piece of no channel"))?;
     match bytes.is_empty() {
-        // One that has ended by itself is not there to be ended.
+        // An error is ignored, because the channel may have ended already.
         true => {
             let _ = channel.shutdown(Shutdown::Write);
             Ok(())
@@ -73,7 +73,7 @@ pub(super) fn deliver(channels: &[&UnixStream], body: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Ends connections: who reads from them comes to the end.
+/// Shuts connections down, so that their readers see the end of the data.
 pub(super) fn end(channels: &[&UnixStream]) {
     for channel in channels {
         let _ = channel.shutdown(Shutdown::Both);
@@ -116,7 +116,7 @@ mod tests {
             assert!(deliver(&[&one], body).is_err(), "{body:?}");
         }
         assert!(deliver(&[], b"\0x").is_err());
-        // Too long a frame is refused before it is read.
+        // A frame that is too long is refused before its body is read.
         let long = u32::try_from(MAX_FRAME_BYTES + 1).unwrap().to_be_bytes();
         let frame = [&b"b"[..], &long].concat();
         assert!(receive(&mut frame.as_slice(), MAX_FRAME_BYTES).is_err());

@@ -1,10 +1,10 @@
-//! Sends the parts of a kernel zone beside its root: the record of its machine, the files of its
+//! Sends the parts of a kernel zone outside its root: the record of the guest, the files of its
 //! disks, and its suspend image.
 //!
-//! A file goes as its blocks that are not zeros. The target reads its written files back, and
-//! compares digests. Of a machine that runs the files of its disks go before it is suspended, as
-//! drafts, and then the blocks that are others by then. Files that disks stand on never change, so
-//! they are known by their digests: one that a zone of the target has is not sent.
+//! Only the blocks of a file that are not zeros are sent. The target reads its written files back
+//! and compares digests. The disk files of a running guest are sent as drafts before the guest is
+//! suspended. After that only the changed blocks are sent. Base files of disks never change and are
+//! known by their digests, so a base file that a zone of the target has is not sent.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -30,55 +30,55 @@ use platform::kind;
 use subject::Subject;
 use zone::suspend;
 
-/// The description of a machine that is sent before anything of it.
+/// The description of a guest, which is sent before any of its files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Cargo {
     pub(super) record: Record,
-    /// An image of its memory comes along.
+    /// True if the image of the guest's memory will also be sent.
     pub(super) suspended: bool,
 }
 
-/// The role of a file.
+/// The purpose of a file that is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Role {
-    /// A file of a disk, by its name in the zonepath.
+    /// A file of a disk, with its name in the zonepath.
     Disk(String),
-    /// The memory of the suspended machine.
+    /// The image with the memory of the suspended guest.
     Image,
-    /// The zone's key for such images.
+    /// The zone's own key for suspend images.
     Key,
 }
 
-/// The description of a file that is sent before its blocks.
+/// The description of a file, which is sent before the file's blocks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Head {
     pub(super) role: Role,
     pub(super) size: u64,
-    /// The time of its last write, in nanoseconds since 1970: an image of memory fits only disks
-    /// that were not written to since.
+    /// The time of the last write to the file, in nanoseconds since 1970. An image of memory fits
+    /// only disks that were not written to since.
     pub(super) written: i64,
-    /// The machine writes to it: the changes follow later.
+    /// True if the guest still writes to the file. The changed blocks are then sent later.
     #[serde(default)]
     pub(super) draft: bool,
 }
 
-/// The files that the source has to send.
+/// The files of a guest that the source must send.
 pub(super) struct Load {
     pub(super) cargo: Cargo,
     files: Vec<(Role, PathBuf)>,
-    /// The checksums of blocks that were sent of files that are written to, by their names.
+    /// The checksums of the blocks that were sent of each draft, by the path of the file.
     drafts: BTreeMap<PathBuf, Sums>,
 }
 
-/// The sum of each block of a file that is not all zeros, by where it begins.
+/// Maps the offset of each block that is not all zeros to the block's checksum.
 type Sums = BTreeMap<u64, [u8; 32]>;
 
 impl Load {
-    /// That of a zone; nothing for one that is no machine.
+    /// Returns the files that a zone must send; `None` for a zone that is not a kernel zone.
     ///
     /// # Errors
-    /// [`Error::Refused`] for a machine that cannot go as a whole.
+    /// Fails with [`Error::Refused`] if a disk of the guest is outside the zonepath.
     pub(super) fn of(
         host: &Host,
         subject: &Subject,
@@ -96,7 +96,7 @@ impl Load {
             .map(|name| (Role::Disk(name.to_owned()), zonepath.join(name)))
             .collect();
         let mut load = Self {
-            // One that runs is suspended on its way.
+            // A running guest will be suspended during the migration.
             cargo: Cargo {
                 record,
                 suspended: suspended || subject.state == State::Running,
@@ -110,19 +110,19 @@ impl Load {
         Ok(Some(load))
     }
 
-    /// Adds the image of a zone that is suspended.
+    /// Adds the suspend image of a zone, and the zone's own key, to the files.
     pub(super) fn add_image(&mut self, host: &Host, config: &Config, zonepath: &Path) {
         let Some(path) = image::path(host, config) else {
             return;
         };
         self.files.push((Role::Image, path));
-        // A key that the configuration names must exist on the target already.
+        // A key that the configuration names is not sent: it must exist on the target already.
         if let KeySource::Own(path) = image::key_source(config, zonepath) {
             self.files.push((Role::Key, path));
         }
     }
 
-    /// Skips the files that the target has.
+    /// Removes the files that the target has already from the list of files to send.
     pub(super) fn without(&mut self, have: &[String]) {
         self.files.retain(|(role, _)| match role {
             Role::Disk(name) => !have.contains(name),
@@ -130,14 +130,15 @@ impl Load {
         });
     }
 
-    /// Returns the number of files, and their size on the disk.
+    /// Returns the number of files to send, and the bytes that they occupy on the disk.
     pub(super) fn size(&self) -> (usize, u64) {
         let taken = |path: &PathBuf| fs::metadata(path).map_or(0, |meta| meta.blocks() * 512);
         let bytes = self.files.iter().map(|(_, path)| taken(path)).sum();
         (self.files.len(), bytes)
     }
 
-    /// Sends all of them, or the changes to them; waits until the target has each.
+    /// Sends all files, or the changes since their drafts. Waits after each file until the target
+    /// has written the file.
     pub(super) fn send<R: Read, W: Write>(&self, wire: &mut Wire<R, W>) -> io::Result<()> {
         for (role, path) in &self.files {
             let file = File::open(path)?;
@@ -167,7 +168,8 @@ impl Load {
         Ok(())
     }
 
-    /// Returns the description of the disks of a machine that comes while it runs, for the target.
+    /// Returns the description of the guest's disks, with which the target prepares a live
+    /// migration.
     pub(super) fn arrange(&self, machine: Value) -> io::Result<Arrange> {
         let mut disks = Vec::new();
         for disk in &self.cargo.record.disks {
@@ -176,7 +178,8 @@ impl Load {
                 .files
                 .iter()
                 .find(|(role, _)| Some(role) == name.as_ref());
-            // The guest decides about the first bytes of a raw disk.
+            // The size is the length of the file, because a guest could fake another image format
+            // in the first bytes of a raw disk.
             let size = match (disk.format, file) {
                 (Format::Raw, Some((_, path))) => fs::metadata(path)?.len(),
                 _ => disk.size,
@@ -186,13 +189,14 @@ impl Load {
         Ok(Arrange { machine, disks })
     }
 
-    /// Returns the disks and the firmware's variables that leave while the machine runs, for
-    /// zoneadmd.
+    /// Returns the disks and the file of firmware variables that zoneadmd mirrors during a live
+    /// migration.
     pub(super) fn leaving(&self) -> Vec<LeaveDisk> {
         let record = &self.cargo.record;
         let disks = record.disks.iter().map(|disk| LeaveDisk {
             name: waiting_guest::name(disk.id),
-            // Its base is sent as a file.
+            // A disk with base files is not mirrored as a whole, because its base files are sent as
+            // files.
             whole: disk.bases.is_empty(),
         });
         let nvram = record.nvram.iter().map(|_| LeaveDisk {
@@ -202,9 +206,9 @@ impl Load {
         disks.chain(nvram).collect()
     }
 
-    /// Sends the files that never change, and takes them off the list of files to send. Also sends
-    /// the variables of the firmware: the target starts its machine with them, and gets them again
-    /// later.
+    /// Sends the base files of the disks and removes them from the list of files to send. Also
+    /// sends the firmware variables: the target starts its guest with these variables, and receives
+    /// them again later.
     pub(super) fn send_bases<R: Read, W: Write>(
         &mut self,
         wire: &mut Wire<R, W>,
@@ -226,8 +230,8 @@ impl Load {
         sent
     }
 
-    /// Sends the files of disks that the machine writes to, or the changes to them. Returns the
-    /// number of bytes sent.
+    /// Sends the disk files that the guest writes to, or the changes since the last call. Returns
+    /// the number of bytes sent.
     pub(super) fn draft<R: Read, W: Write>(&mut self, wire: &mut Wire<R, W>) -> io::Result<u64> {
         let mut sent = 0;
         for (role, path) in &self.files {
@@ -259,7 +263,7 @@ fn head(file: &File, role: &Role, draft: bool) -> io::Result<Head> {
     })
 }
 
-/// A block as it is sent: where it begins, how long it is, and that.
+/// Returns a block in the form in which it is sent: offset, length, data.
 fn piece(at: u64, block: &[u8]) -> io::Result<Vec<u8>> {
     let length = u32::try_from(block.len()).map_err(io::Error::other)?;
     let mut piece = Vec::with_capacity(12 + block.len());
@@ -269,8 +273,9 @@ fn piece(at: u64, block: &[u8]) -> io::Result<Vec<u8>> {
     Ok(piece)
 }
 
-/// Gives `each` all blocks of a file that are not zeros, and `new` those that are not as
-/// `sums` has them, also zeros; `sums` is as the file is afterwards.
+/// Calls `each` with all blocks of a file that are not zeros. Calls `new` with the blocks whose
+/// checksum differs from `sums`, including blocks that became zeros. Updates `sums` to the present
+/// state of the file.
 fn changes(
     file: &File,
     size: u64,
@@ -288,7 +293,7 @@ fn changes(
         now.insert(at, sum);
         Ok(())
     })?;
-    // Blocks that became zeros.
+    // The following blocks were sent earlier and are zeros now.
     let zeros = [0; BLOCK_BYTES];
     for at in sums.keys().filter(|at| !now.contains_key(at)) {
         let left = usize::try_from(size.saturating_sub(*at)).unwrap_or(BLOCK_BYTES);
@@ -300,7 +305,8 @@ fn changes(
     Ok(())
 }
 
-/// Disks elsewhere are not sent: the other host may have other data at the same path.
+/// Refuses disks outside the zonepath. They are not sent, and the other host may have other data at
+/// the same path.
 fn refuse_elsewhere(
     host: &Host,
     config: &Config,
@@ -322,7 +328,7 @@ fn refuse_elsewhere(
     Ok(())
 }
 
-/// Stores the digests of files that never change.
+/// Computes the missing digests of base files and stores them in the record.
 fn note_digests(record: &mut Record, zonepath: &Path) -> Result<(), Error> {
     let mut new = false;
     for base in record.disks.iter_mut().flat_map(|disk| &mut disk.bases) {
@@ -374,7 +380,8 @@ mod tests {
         file.write_all_at(b"c", 5 * block).unwrap();
         assert_eq!(send(5 * block + 100), [0, 2 * block, 5 * block]);
         assert_eq!(send(5 * block + 100), [0; 0]);
-        // Another, zeros by now, and a new one; the last is longer.
+        // Block 0 changes, block 2 becomes zeros, and block 3 is new. Block 5, the last block,
+        // becomes longer.
         file.write_all_at(b"x", 7).unwrap();
         file.write_all_at(&[0], 2 * block).unwrap();
         file.write_all_at(b"d", 3 * block).unwrap();

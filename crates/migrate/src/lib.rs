@@ -1,10 +1,11 @@
-//! `zoneadm migrate`: a zone goes to another host, over ssh.
+//! `zoneadm migrate`: moves a zone to another host over ssh.
 //!
-//! First it sends the layers that the other host lacks, then the top, while the zone still runs;
-//! then it halts the zone, and sends the later changes of the top. A kernel zone that runs is
-//! suspended instead, and goes on over there from the image of its memory; the files of its disks
-//! go while it runs, as the top does. Both sides compare the digest of the top before anything
-//! counts. The zone is the source's until the target has said that it runs there:
+//! The source first sends the layers that the target lacks, and then the top, while the zone still
+//! runs. Then it halts the zone and sends the later changes of the top. A running kernel zone is
+//! not halted but suspended, and resumes on the target from the image of its memory. The files of
+//! its disks are also sent while it runs. Both sides compare the digest of the top before the
+//! target accepts the zone. The zone belongs to the source until the target has reported that the
+//! zone runs there:
 //!
 //! | what | a cut after it leaves |
 //! |---|---|
@@ -14,7 +15,7 @@
 //! | the target is told that the zone is its own: it stores and boots it | the target has it: asked again, it says so |
 //! | the source removes it, and is configured | - |
 //!
-//! To give the command again is the way on from everywhere.
+//! After any interruption the user can continue by giving the same command again.
 
 mod channels;
 mod guest;
@@ -57,10 +58,11 @@ pub use target::{receive, status};
 use wire::Fate;
 pub use wire::frames_again;
 
-/// Migrates a zone. On the target it has the same state as here.
+/// Migrates a zone to another host, where it gets the state that it has here.
 ///
 /// # Errors
-/// When it cannot be there, or the connection ended; the message says where the zone is.
+/// Fails if the zone cannot run on the target, or if the connection ended. The message names the
+/// host that has the zone.
 pub fn migrate(
     host: &Host,
     zone: &ZoneName,
@@ -92,7 +94,8 @@ pub fn migrate(
     }
     let mut trip = Trip::begin(host, &subject, options, dry_run)?;
     if dry_run {
-        // The steps of Solaris: the other host has looked at the configuration and would take it.
+        // On Solaris a dry run prints these steps. The other host has already checked the
+        // configuration and would accept the zone.
         for step in [
             "Importing zone configuration.",
             "Attaching zone.",
@@ -144,8 +147,8 @@ pub fn migrate(
     }
 }
 
-/// Finds out how an interrupted migration ended, and completes it or takes it back. Returns the
-/// outcome of the command if the zone is the target's; otherwise the zone is to be sent again.
+/// Finds out how an interrupted migration ended, and completes or cancels it. Returns the outcome
+/// of the command if the zone belongs to the target. Returns `None` if the zone must be sent again.
 fn settle_interrupted(
     host: &Host,
     subject: &Subject,
@@ -158,14 +161,14 @@ fn settle_interrupted(
     let stands = subject.state == State::Running;
     match ask(zone, options, &away.id)? {
         Fate::Arrived => {
-            // A machine that went live stands still here.
+            // A guest that migrated live is still paused on this host.
             if stands {
                 halt_locked(host, subject)?;
                 subject::settle(host, zone)?;
             }
             give_up(host, subject, progress).map(Some)
         }
-        // Its removal began when the other host had said that it has the zone.
+        // The removal of a zone begins only after the other host has reported that it has the zone.
         Fate::Unknown if subject.state == State::Incomplete => Err(Error::Refused(format!(
             "{} does not have it, and half of it was removed here: uninstall it.",
             options.host
@@ -180,7 +183,7 @@ fn settle_interrupted(
     }
 }
 
-/// Warns of differences between the hosts, and of snapshots that stay here.
+/// Warns of differences between the hosts, and of snapshots that are not sent.
 fn warn(trip: &Trip, zonepath: &Path, progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
     if let Some(warning) = &trip.warning {
         progress(&format!("WARNING: {warning}"));
@@ -192,7 +195,8 @@ fn warn(trip: &Trip, zonepath: &Path, progress: &mut dyn FnMut(&str)) -> Result<
     Ok(())
 }
 
-/// Sends the changes of a halted zone since its top was sent, and the parts beside its root.
+/// Sends the changes of a halted zone's top since the top was sent, and the parts of the zone
+/// outside its root.
 fn send_rest(
     host: &Host,
     subject: &Subject,
@@ -206,7 +210,7 @@ fn send_rest(
     trip.send_machine(host, subject, progress)
 }
 
-/// A zone that may go, or whose removal was cut off after it went.
+/// Admits a zone that may migrate, or a zone whose removal was interrupted after its migration.
 fn admit(host: &Host, zone: &ZoneName) -> Result<Start, Error> {
     if subject::forget_gone(host, zone)? {
         return Ok(Start::Already("is on the other host already."));
@@ -220,7 +224,8 @@ fn admit(host: &Host, zone: &ZoneName) -> Result<Start, Error> {
     }
 }
 
-/// Finds out whose a zone is when its migration failed.
+/// Finds out which host has a zone whose migration failed. If this host has it and the zone ran
+/// before, boots the zone again.
 fn stay(
     host: &Host,
     subject: &Subject,
@@ -254,7 +259,7 @@ fn stay(
     Err(error)
 }
 
-/// Removes the zone of the source: it is the target's.
+/// Removes the zone from the source, because it belongs to the target.
 fn give_up(
     host: &Host,
     subject: &Subject,
@@ -284,7 +289,8 @@ fn give_up(
         ..subject.entry.clone()
     };
     executor::record_now(host, entry)?;
-    // Last: until the index says that the zone is gone, the same command goes on by the mark.
+    // The zonepath with the mark of the migration is removed last. Until then the same command can
+    // continue an interrupted removal.
     away::remove_zonepath(path)?;
     Ok(Outcome::Done)
 }

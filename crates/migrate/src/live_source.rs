@@ -1,17 +1,18 @@
-//! A machine goes to another host while it runs: the source's part.
+//! Sends a guest to another host while the guest runs: the source's part of a live migration.
 //!
-//! zoneadmd has QEMU send, this carries it, and says to both sides how far the other is:
+//! zoneadmd tells QEMU to send the guest's data. This module carries the data, and tells each side
+//! about the progress of the other side:
 //!
-//! 1. the target boots the machine to wait;
-//! 2. the disks are mirrored, then the memory is sent, and the pages that the guest changes
-//!    meanwhile are sent again;
-//! 3. the machine stands still: the last blocks of its disks go, and of its memory;
-//! 4. the source marks the zone, as for every migration, and the target is told that the
-//!    zone is its own: it stores that, and lets it run;
-//! 5. it is taken down here.
+//! 1. The target boots a QEMU that waits for the guest.
+//! 2. QEMU mirrors the disks and then sends the memory. QEMU sends pages again that the guest
+//!    changes meanwhile.
+//! 3. QEMU pauses the guest and sends the last blocks of its disks and of its memory.
+//! 4. The source marks the zone, as in every migration, and tells the target that the zone belongs
+//!    to the target. The target stores this and lets the guest run.
+//! 5. The source takes its paused guest down.
 //!
-//! Until the mark is written, the machine belongs to the source: if a process dies, the source's
-//! zoneadmd lets it run on.
+//! The guest belongs to the source until the mark is written. If a process dies before that, the
+//! source's zoneadmd lets the guest run.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -31,28 +32,29 @@ use host::{Error, Host, flatten};
 use subject::Subject;
 use subject::away::{Away, come_back};
 
-/// Maximum time that a machine may stand still for the rest of its memory, in milliseconds. Its
-/// devices and the last blocks of its disks come to that.
+/// Maximum time in milliseconds for which QEMU may pause the guest to send the rest of its memory.
+/// The time for the guest's devices and the last blocks of its disks is added to this.
 const MAX_DOWNTIME_MS: u64 = 300;
 
-/// The result of the live migration.
+/// The result of a live migration.
 pub(super) enum Way {
-    /// The zone is the target's.
+    /// The zone belongs to the target.
     Gone {
-        /// For how long it stood still.
+        /// Time for which the guest was paused.
         stood: Duration,
-        /// Why it does not run there, if it does not.
+        /// The reason why the guest does not run on the target; `None` if it runs.
         broken: Option<String>,
     },
-    /// It cannot go while it runs, which goes on; both sides are as before.
+    /// The guest cannot migrate live, with the reason. The guest continues to run here, and both
+    /// sides are in the state before the attempt.
     Cannot(String),
 }
 
-/// Sends a machine that runs.
+/// Sends a guest to the target while the guest runs.
 ///
 /// # Errors
-/// Fails when the connection has ended, or when it is unknown which host owns the zone; the message
-/// says so.
+/// Fails if the connection has ended, or if it is unknown which host has the zone. The message
+/// names the problem.
 pub(super) fn go(
     host: &Host,
     subject: &Subject,
@@ -98,12 +100,12 @@ pub(super) fn go(
         Carried::Undone(why) => return Ok(Way::Cannot(why)),
         Carried::Lost(why) => {
             drop(socket);
-            // A zoneadmd that died has left the machine as it was then.
+            // If zoneadmd died, the guest may be paused. A new zoneadmd lets the guest run.
             let _ = client::attend(host, zone);
             return Err(Error::Refused(format!("{why}; the zone goes on here.")));
         }
     };
-    // From here on the mark decides.
+    // From here on, the mark in the zonepath decides which host has the zone.
     let mut fails = || match fault.strikes("live") {
         true => Err(Error::Refused("a fault was asked for".to_owned())),
         false => Ok(()),
@@ -141,10 +143,11 @@ pub(super) fn go(
     Ok(Way::Gone { stood, broken })
 }
 
-/// Marks the zone, unless its machine may run here again.
+/// Marks the zone as possibly moved to the target. Fails if zoneadmd may let the guest run here
+/// again.
 fn mark(host: &Host, subject: &Subject, trip: &Trip, socket: &OwnedFd) -> Result<(), Error> {
-    // One that follows a zoneadmd that died lets the machine run where there is no mark;
-    // any command may start it, but not now.
+    // If zoneadmd died, its successor lets an unmarked guest run. This lock stops every command
+    // from starting a successor before the mark is written.
     let _nobody = lock::exclusive(&host.root.adopt_lock(&subject.entry.name))?;
     match keeps_still(socket) {
         true => trip.mark(&subject.zonepath),
@@ -152,15 +155,16 @@ fn mark(host: &Host, subject: &Subject, trip: &Trip, socket: &OwnedFd) -> Result
     }
 }
 
-/// Returns true if a zoneadmd that has reported the end of the transfer keeps its machine paused:
-/// it sends nothing more until it learns the decision of the target.
+/// Returns true if zoneadmd has reported the end of the transfer and keeps its guest paused. In
+/// this state zoneadmd sends no more messages until it learns the decision of the target.
 fn keeps_still(socket: &OwnedFd) -> bool {
     let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
     let heard = rustix::io::retry_on_intr(|| recv(socket, &mut [0; 1], flags));
     matches!(heard, Err(rustix::io::Errno::AGAIN))
 }
 
-/// Orders the zoneadmd of a machine to begin. Returns our ends of QEMU's connections.
+/// Tells zoneadmd to begin the live migration of its guest. Returns the sockets that are connected
+/// to QEMU.
 fn begin(socket: &OwnedFd, order: Leave) -> Result<Vec<UnixStream>, Error> {
     let wanted = order.disks.len() + 1;
     let packet = serde_json::to_vec(&Request::Leave(Box::new(order)))
@@ -182,16 +186,17 @@ fn begin(socket: &OwnedFd, order: Leave) -> Result<Vec<UnixStream>, Error> {
     }
 }
 
-/// Lets a machine run on that stands still as it was on its way.
+/// Lets a guest run that was paused during its migration.
 pub(super) fn run_on(host: &Host, subject: &Subject) -> Result<(), Error> {
     let zone = &subject.entry.name;
-    // One that had died is followed by one that lets it run, as there is no mark.
+    // If zoneadmd died, a new zoneadmd is started, which lets the guest run because the zone has no
+    // mark.
     let socket = client::connect_or_adopt(host, zone)?;
     client::ask(&socket, &Request::GoOn)?
         .ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))
 }
 
-/// Takes the machine down that runs on the other host.
+/// Takes the paused guest down after it runs on the other host.
 fn take_down(host: &Host, subject: &Subject, socket: &OwnedFd) -> Result<(), Error> {
     word(socket, Word::Gone);
     loop {
@@ -222,7 +227,7 @@ mod tests {
         let (ours, theirs) = pair();
         drop(theirs);
         assert!(!keeps_still(&ours));
-        // One that died with something unread.
+        // This zoneadmd died with an unread message in its socket.
         let (ours, theirs) = pair();
         send(&ours, b"x", SendFlags::NOSIGNAL).unwrap();
         drop(theirs);

@@ -1,7 +1,9 @@
-//! A machine comes from another host while it runs there: the target's part.
+//! Receives a guest from another host while the guest runs there: the target's part of a live
+//! migration.
 //!
-//! It waits here, with empty disks, and receives the data of the source's QEMU. Until it is told
-//! that the zone is this host's nothing of it counts.
+//! A QEMU with empty disks waits on this host and receives the data of the source's QEMU. The
+//! received data does not count until the source tells this host that the zone belongs to this
+//! host.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -14,22 +16,22 @@ use crate::wire::{Frame, Wire, receive};
 use control::protocol::Coming;
 use host::{Error, flatten};
 
-/// Timeout for QEMU to close the connections of disks whose other ends are closed.
+/// Timeout for QEMU to close the connections of its disks after the source has closed them.
 const DISK_CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The result of receiving the machine.
+/// The result of receiving a guest.
 pub(super) enum Came {
-    /// It is here as a whole, and stands still.
+    /// The guest has arrived with all its data and is paused.
     Whole(Arrival),
-    /// It is to be forgotten.
+    /// The live migration was cancelled, and the received data must be forgotten.
     Undone,
 }
 
-/// Receives the data for a waiting machine, until the machine is complete or the source cancels.
-/// Reports errors to the source, which then cancels.
+/// Receives the data for a waiting guest until the guest is complete or the source cancels. Reports
+/// errors to the source, which then cancels.
 ///
 /// # Errors
-/// Fails when the connection has ended, or after an unexpected message.
+/// Fails if the connection has ended, or after an unexpected message.
 pub(super) fn take<R: Read, W: Write + Send>(
     wire: &mut Wire<R, W>,
     arrival: Arrival,
@@ -50,7 +52,8 @@ pub(super) fn take<R: Read, W: Write + Send>(
         for (number, disk) in (0_u8..).zip(&all[..all.len() - 1]) {
             let (out, tell) = (&out, tell.clone());
             scope.spawn(move || {
-                // An end of the wire is noticed by who reads from it.
+                // An error is ignored: the thread that reads from the wire also notices the end of
+                // the wire.
                 let _ = carry(number, disk, out);
                 let _ = tell.send(());
             });
@@ -81,11 +84,11 @@ fn listen<W: Write>(
                 }
                 return Ok(Came::Undone);
             }
-            // It was told why, and will say that it is not to come.
+            // The source was told about an error and will cancel. Messages before that are ignored.
             _ if waits.is_none() => continue,
             Frame::Channel => match deliver(all, &body) {
                 Ok(()) => continue,
-                // Its QEMU knows why.
+                // Asks QEMU, through zoneadmd, why the channel ended.
                 Err(_) => Coming::WhyNot,
             },
             Frame::DisksSent => Coming::DisksAreWhole,
@@ -100,9 +103,9 @@ fn listen<W: Write>(
             continue;
         };
         let done = match word {
-            // Waits until the connections of the disks are closed, before our QEMU gets the command
-            // to close them: QEMU answers no command while it writes to a connection or waits for
-            // one.
+            // The connections of the disks must be closed before this host's QEMU gets the command
+            // to close them. QEMU answers no command while it writes to a connection or waits for a
+            // connection.
             Coming::DisksAreWhole => wait_for(closed, all.len() - 1),
             _ => Ok(()),
         }
@@ -122,7 +125,7 @@ fn listen<W: Write>(
     }
 }
 
-/// Waits until the connections of all disks have come to their ends.
+/// Waits until the connections of all disks have ended.
 fn wait_for(closed: &Receiver<()>, disks: usize) -> Result<(), Error> {
     let end = Instant::now() + DISK_CLOSE_TIMEOUT;
     for _ in 0..disks {

@@ -3,26 +3,27 @@
 /// The options of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// `[user@]host`, as ssh takes it.
+    /// The other host as `[user@]host`, the form that ssh takes.
     pub host: String,
-    /// Options for ssh, as behind its `-o`.
+    /// Options for ssh, each in the form that `ssh -o` takes.
     pub ssh: Vec<String>,
-    /// The ciphers of ssh.
+    /// The ciphers for `ssh -c`; `None` for the defaults of ssh.
     pub cipher: Option<String>,
-    /// Let a zone that shares the host's programs follow the other host.
+    /// True if a zone that shares the host's programs may be updated to the programs of the other
+    /// host.
     pub update: bool,
-    /// The kind of migration that is allowed for a machine that runs.
+    /// The kind of migration that is allowed for a running kernel zone.
     pub kind: Kind,
 }
 
-/// The kind of migration of a machine that runs.
+/// The kind of migration of a running kernel zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// While it runs; suspended where that cannot be.
+    /// Live migration, or suspended migration if live migration is impossible.
     #[default]
     Auto,
-    /// While it runs, or not at all.
+    /// Live migration only.
     Live,
-    /// Suspended.
+    /// Suspended migration only.
     Warm,
 }

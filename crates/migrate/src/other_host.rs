@@ -10,7 +10,7 @@ use crate::options::Options;
 use crate::wire::Fate;
 use host::Error;
 
-/// Asks the target for the result of a migration.
+/// Asks the target whether a migration succeeded.
 pub(super) fn ask(zone: &ZoneName, options: &Options, id: &str) -> Result<Fate, Error> {
     let mut child = ssh(zone, options, &["receive", "--status", id])?;
     let mut text = Vec::new();
@@ -29,7 +29,7 @@ pub(super) fn ask(zone: &ZoneName, options: &Options, id: &str) -> Result<Fate, 
     }
 }
 
-/// Starts zoneadm on the other host.
+/// Starts zoneadm on the other host through ssh.
 pub(super) fn ssh(zone: &ZoneName, options: &Options, words: &[&str]) -> Result<Child, Error> {
     let command = format!(
         "PATH=\"$PATH:/usr/sbin:/sbin\" exec zoneadm -z {zone} {}",
@@ -42,8 +42,8 @@ pub(super) fn ssh(zone: &ZoneName, options: &Options, words: &[&str]) -> Result<
     if let Some(cipher) = &options.cipher {
         all.extend(["-c", cipher]);
     }
-    // A line that is dead is noticed: a guest may stand still for it. The user's option
-    // comes first, and ssh uses the first value.
+    // ssh must notice a dead connection, because a guest may be paused until then. The user's
+    // options come first, and ssh uses the first value of an option.
     for option in ["ServerAliveInterval=10", "ServerAliveCountMax=3"] {
         all.extend(["-o", option]);
     }

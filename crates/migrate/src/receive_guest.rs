@@ -1,4 +1,4 @@
-//! Receives the files of a machine on the target.
+//! Receives the files of a guest on the target.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -18,29 +18,30 @@ use host::{Error, Host, flatten};
 use kernelzone::record::{Disk, Record};
 use kernelzone::{clone, disks, image};
 
-/// The files that the target still waits for.
+/// The files of a guest that the target still waits for.
 #[derive(Debug)]
 pub(super) struct Unloading {
     record: Record,
     zonepath: PathBuf,
-    /// Files of disks that are not there yet.
+    /// The disk files, and the file of firmware variables, that have not arrived completely.
     lacks: Vec<String>,
-    /// Those of them of which there is something that counts when the rest has come.
+    /// The missing files of which a draft has arrived. The changes to the draft must follow.
     drafts: Vec<String>,
-    /// Those that were made for a machine that comes while it runs.
+    /// The files of disks that were made for a live migration.
     made: Vec<String>,
-    /// The path of the memory's image, until it is complete.
+    /// The path of the suspend image, until the image is complete.
     image: Option<PathBuf>,
     key: PathBuf,
-    /// True if the file may be the unfinished image of a killed `receive`.
+    /// True if a file at the path of the image may be the unfinished image of a killed `receive`.
     again: bool,
 }
 
 impl Unloading {
-    /// Checks the announced files.
+    /// Checks the files that the source has announced.
     ///
     /// # Errors
-    /// [`Error::Refused`] for a disk that has no device here.
+    /// Fails with [`Error::Refused`] if a disk has no device in this host's configuration of the
+    /// zone.
     pub(super) fn new(
         host: &Host,
         config: &Config,
@@ -88,8 +89,8 @@ impl Unloading {
         })
     }
 
-    /// Begins: the record exists, and so do the base files of disks that other zones here have.
-    /// Returns the names of those.
+    /// Writes the record, and links the base files of disks that other zones of this host have.
+    /// Returns the names of these base files.
     pub(super) fn begin(&mut self, host: &Host) -> Result<Vec<String>, Error> {
         self.record.arrived().save(&self.zonepath)?;
         let mut have = Vec::new();
@@ -108,7 +109,7 @@ impl Unloading {
         Ok(have)
     }
 
-    /// Takes a file: `head` was said, its blocks follow.
+    /// Receives a file, of which only the description `head` has been read.
     pub(super) fn take<R: Read, W: Write>(
         &mut self,
         wire: &mut Wire<R, W>,
@@ -146,7 +147,7 @@ impl Unloading {
             return Ok(());
         }
         if let (Role::Disk(name), Some(found)) = (&head.role, found) {
-            // Later migrations of other zones will trust the record about this file.
+            // Later migrations of other zones trust the digest of this file in the record.
             let mut bases = self.record.disks.iter().flat_map(|disk| &disk.bases);
             let said = bases.find(|base| base.name == *name);
             let said = said.and_then(|base| base.digest.as_deref());
@@ -173,10 +174,10 @@ impl Unloading {
         self.record.disks.iter().any(is_it)
     }
 
-    /// Makes the files of the disks of a machine that comes while it runs: empty.
+    /// Makes the empty files of the disks for a live migration.
     ///
     /// # Errors
-    /// [`Error::Refused`] for disks that are not those that were said before.
+    /// Fails with [`Error::Refused`] if the disks are not those that the source announced before.
     pub(super) fn make_disks(&mut self, arrange: &Arrange) -> Result<(), Error> {
         let odd = || Error::Refused("was told of disks that it does not know.".to_owned());
         let disks = &self.record.disks;
@@ -214,8 +215,8 @@ impl Unloading {
             file.sync_all().map_err(fail())?;
         }
         if let Some(nvram) = &self.record.nvram {
-            // It came as a file. Its machine writes to it from now on, so that it is to come
-            // again if that comes in another way.
+            // The source has sent the firmware variables as a file. The guest writes to this file
+            // from now on, so the source must send it again if the live migration is cancelled.
             let name = nvram.file.clone();
             if self.lacks.contains(&name) {
                 return Err(Error::Refused(format!("{name} was not sent.")));
@@ -229,7 +230,7 @@ impl Unloading {
         }
     }
 
-    /// Removes them again.
+    /// Removes the files of disks that were made for a live migration.
     pub(super) fn forget_disks(&mut self) -> Result<(), Error> {
         for name in self.made.drain(..) {
             let path = self.zonepath.join(name);
@@ -244,7 +245,7 @@ impl Unloading {
         synced.map_err(Error::io(format!("write {}", path.display())))
     }
 
-    /// Fails if a file is missing; otherwise all are on stable storage.
+    /// Fails if a file is missing. Otherwise all files are on stable storage afterwards.
     pub(super) fn finish(&self) -> Result<(), Error> {
         if let Some(name) = self.lacks.first() {
             return Err(Error::Refused(format!("{name} was not sent.")));
@@ -256,7 +257,8 @@ impl Unloading {
     }
 }
 
-/// A file with this digest that a disk of some zone here stands on.
+/// Returns a base file with this digest from an installed zone of this host; `None` if no zone has
+/// such a file.
 fn known(host: &Host, digest: &str) -> Result<Option<PathBuf>, Error> {
     let index = Index::load(&host.root)?;
     let installed = index
@@ -265,7 +267,7 @@ fn known(host: &Host, digest: &str) -> Result<Option<PathBuf>, Error> {
         .filter(|entry| entry.state == model::State::Installed);
     for entry in installed {
         let zonepath = host.root.path(&entry.zonepath);
-        // Most zones are no machines.
+        // Most zones are not kernel zones and have no record.
         let Ok(record) = Record::load(&zonepath) else {
             continue;
         };
@@ -277,19 +279,19 @@ fn known(host: &Host, digest: &str) -> Result<Option<PathBuf>, Error> {
     Ok(None)
 }
 
-/// The expected state of the path of a file that comes.
+/// The expected state of the path of a received file.
 #[derive(Clone, Copy, Debug)]
 enum How {
-    /// Nothing.
+    /// No file exists at the path.
     New,
-    /// Perhaps the file of an earlier, interrupted migration.
+    /// The path may contain the file of an earlier, interrupted migration.
     Replaces,
-    /// Its draft.
+    /// A draft of the file exists at the path.
     Goes,
 }
 
-/// Writes the received blocks to a file. Unless it is a draft, compares its digest with the digest
-/// of the source. Returns the digest.
+/// Writes the received blocks to a file. If the file is not a draft, compares its digest with the
+/// digest from the source. Returns the file, and its digest if it is not a draft.
 fn receive<R: Read, W: Write>(
     wire: &mut Wire<R, W>,
     head: &Head,
@@ -318,7 +320,7 @@ fn receive<R: Read, W: Write>(
         file.write_all_at(&block[..length], at).map_err(fail())?;
     }
     incoming.finish().map_err(lost)?;
-    // Blocks that are written to the disk now need no time while the guest is paused.
+    // Blocks that are written to the disk now cost no time later, when the guest is paused.
     file.sync_all().map_err(fail())?;
     if head.draft {
         return Ok((file, None));
@@ -340,7 +342,7 @@ fn receive<R: Read, W: Write>(
     Ok((file, Some(found)))
 }
 
-/// Place and length of the next block.
+/// Returns the offset and length of the next block; `None` at the end.
 fn next(from: &mut impl Read) -> io::Result<Option<(u64, usize)>> {
     let mut at = [0; 8];
     match from.read(&mut at[..1])? {
