@@ -1,5 +1,5 @@
-//! Carries the messages of both QEMUs over the wire while a machine moves, and tells each side how
-//! far the other is: the source's part of that.
+//! Carries the messages of both QEMUs over the wire during a live migration, and tells each side
+//! about the progress of the other side: the source's part.
 
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -17,56 +17,58 @@ use crate::wire::{Frame, Wire, plain, receive};
 use control::protocol::{Left, MAX_PACKET, Word};
 use host::fault::Fault;
 
-/// Maximum number of rounds over the memory. QEMU slows a guest down that writes faster than it can
-/// send, at the end to a hundredth: one that is not done by then never will be.
+/// Maximum number of rounds in which QEMU sends changed memory. QEMU slows a guest down that
+/// changes memory faster than QEMU can send it, in the end to a hundredth of its speed. A guest
+/// that needs more rounds than this number never becomes ready.
 const MAX_MEMORY_ROUNDS: u64 = 40;
 
-/// Maximum amount of disk data that is sent, as a multiple of the disks' size.
+/// Maximum amount of disk data that is sent, as a multiple of the amount in zoneadmd's first
+/// report.
 const MAX_DISK_FACTOR: u64 = 4;
 
-/// Timeout for an answer of either side while the machine stands still.
+/// Timeout for an answer of the target or of zoneadmd while the guest is paused.
 const STOPPED_REPLY_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Interval between looks whether zoneadmd is still alive.
+/// Timeout of a read from zoneadmd's socket, after which the thread checks whether it must end.
 const ZONEADMD_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Interval between progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Maximum number of messages of the target that are no piece of a channel: it has three answers to
-/// give, and each message waits in memory until it is read.
+/// Maximum number of messages from the target that are not channel data. The target has only three
+/// answers to give, and each message stays in memory until it is read.
 const MAX_TARGET_MESSAGES: usize = 16;
 
-/// Something that is heard while channels are carried.
+/// A message or event that a thread reports while channels are carried.
 enum Heard {
     Zoneadmd(Left),
     ZoneadmdIsGone,
     Target(Frame, Vec<u8>),
     TargetIsGone(io::Error),
-    /// The last of a disk is on the wire.
+    /// All data of a disk is on the wire.
     DiskIsSent,
-    /// The last of the memory is on the wire.
+    /// All data of the memory is on the wire.
     MemoryIsSent,
 }
 
-/// The result of carrying.
+/// The result of carrying a guest's data to the target.
 pub(super) enum Carried {
-    /// All is there, and the machine stands still since then.
+    /// The target has all data, and the guest is paused since this time.
     Whole(Instant),
-    /// Both sides are as before, and why.
+    /// The live migration was cancelled for this reason, and both sides are in the state before it.
     Undone(String),
-    /// Nothing more is heard of the one or the other.
+    /// The connection to the target or to zoneadmd was lost, with the reason.
     Lost(String),
 }
 
 pub(super) fn word(socket: &OwnedFd, word: Word) {
-    // A word is plain data.
+    // Serialization cannot fail, because a word contains only plain data.
     let packet = serde_json::to_vec(&word).unwrap_or_default();
-    // A side that has ended is noticed by its silence.
+    // An error is ignored: if zoneadmd has ended, the missing answer shows it.
     let _ = send(socket, &packet, SendFlags::NOSIGNAL);
 }
 
-/// Returns the next message of zoneadmd; none when it has ended.
+/// Returns the next message of zoneadmd; `None` if zoneadmd has ended.
 pub(super) fn hear(socket: &OwnedFd) -> Option<Left> {
     let mut packet = [0; MAX_PACKET];
     let received = rustix::io::retry_on_intr(|| recv(socket, &mut packet, RecvFlags::empty()));
@@ -76,9 +78,9 @@ pub(super) fn hear(socket: &OwnedFd) -> Option<Left> {
     }
 }
 
-/// Returns whether a disk is written to faster than it can be sent.
+/// Returns true if the guest writes to a disk faster than the disk can be sent.
 const fn is_hopeless(first: u64, total: u64) -> bool {
-    // Small ones are sent often in no time.
+    // The limit has 4 GiB more, because small disks may be sent many times in a short time.
     total
         > first
             .saturating_mul(MAX_DISK_FACTOR)
@@ -87,7 +89,7 @@ const fn is_hopeless(first: u64, total: u64) -> bool {
 
 pub(super) struct Carrying<'a> {
     pub(super) socket: &'a OwnedFd,
-    /// A channel for each disk, and at last that of the memory.
+    /// A connection for each disk, and as the last one the connection for the memory.
     pub(super) channels: &'a [UnixStream],
     pub(super) fault: &'a mut Fault,
     pub(super) progress: &'a mut dyn FnMut(&str),
@@ -103,7 +105,8 @@ impl Carrying<'_> {
         let memory = all.len() - 1;
         let socket = self.socket;
         let over = AtomicBool::new(false);
-        // Checks from time to time whether a reader is left.
+        // The timeout lets the thread that listens to zoneadmd notice the end of this function's
+        // work.
         let _ = set_socket_timeout(socket, Timeout::Recv, Some(ZONEADMD_POLL_INTERVAL));
         let ended = std::thread::scope(|scope| {
             for (number, one) in (0_u8..).zip(&all) {
@@ -130,7 +133,7 @@ impl Carrying<'_> {
         ended
     }
 
-    /// Says to each side how far the other is.
+    /// Tells each side about the progress of the other side, up to the end or the cancellation.
     fn converse<W: Write>(
         &mut self,
         heard: &Receiver<Heard>,
@@ -140,7 +143,8 @@ impl Carrying<'_> {
         match self.lead(heard, out) {
             Ok(since) => Carried::Whole(since),
             Err(Stop::Lost(why)) => {
-                // Ends the child that reads from it, or waits to write to it.
+                // The end of the ssh child also ends the threads that read from it or wait to write
+                // to it.
                 let _ = child.kill();
                 Carried::Lost(why)
             }
@@ -159,8 +163,8 @@ impl Carrying<'_> {
         }
     }
 
-    /// Leads both sides to where the machine stands still and the target has all of it. Returns the
-    /// time at which it stopped.
+    /// Leads both sides to the point where the guest is paused and the target has all its data.
+    /// Returns the time at which the guest was paused.
     fn lead<W: Write>(
         &mut self,
         heard: &Receiver<Heard>,
@@ -190,7 +194,7 @@ impl Carrying<'_> {
         }
     }
 
-    /// Takes a message of zoneadmd.
+    /// Handles a message of zoneadmd.
     fn hear_zoneadmd(&mut self, left: Left, stage: &mut Stage) -> Result<(), Stop> {
         match left {
             Left::Disks { done, total } => {
@@ -225,7 +229,8 @@ impl Carrying<'_> {
         Ok(())
     }
 
-    /// Takes a message of the target. Returns true if it says that it has all of the machine.
+    /// Handles a message of the target. Returns true if the target reports that it has all data of
+    /// the guest.
     fn hear_target(&self, frame: Frame, body: &[u8], stage: &mut Stage) -> Result<bool, Stop> {
         match frame {
             Frame::Done if stage.closed && !stage.went => {
@@ -246,7 +251,8 @@ impl Carrying<'_> {
         }
     }
 
-    /// Tells the target about the ends of the disks and of the memory, once they are on the wire.
+    /// Tells the target that all data of the disks, or of the memory, was sent, once the data is on
+    /// the wire.
     fn tell_target<W: Write>(&mut self, out: &Out<'_, W>, stage: &mut Stage) -> Result<(), Stop> {
         let lost = |error: io::Error| Stop::Lost(error.to_string());
         if stage.stands.is_some() && stage.disks == 0 && !stage.closed {
@@ -277,26 +283,26 @@ impl Carrying<'_> {
     }
 }
 
-/// The stage of a machine on its way.
+/// The progress of a live migration.
 struct Stage {
-    /// The time at which the machine stopped.
+    /// The time at which the guest was paused; `None` while it runs.
     stands: Option<Instant>,
-    /// Number of disks whose end is not on the wire yet: data behind the order to close them would
-    /// have no reader.
+    /// Number of disks with data that is not on the wire yet. Data of a disk after the order to
+    /// close the disk would have no reader.
     disks: usize,
-    /// True when the target was told that all disks are sent.
+    /// True after the target was told that all disks are sent.
     closed: bool,
-    /// True when zoneadmd was told to send the rest of the memory.
+    /// True after zoneadmd was told to send the rest of the memory.
     went: bool,
-    /// True when zoneadmd has sent all memory.
+    /// True after zoneadmd has sent all memory.
     sent: bool,
-    /// True when all memory is on the wire.
+    /// True after all memory is on the wire.
     carried: bool,
-    /// True when the target was asked whether it has all.
+    /// True after the target was asked whether it has all data.
     asked: bool,
-    /// Size of the disks' data when it was heard of first, in bytes.
+    /// Bytes of disk data in the first report of zoneadmd.
     first_total: Option<u64>,
-    /// The time of the last report.
+    /// The time of the last progress report.
     reported: Instant,
 }
 
@@ -315,7 +321,7 @@ impl Stage {
         }
     }
 
-    /// Waits for the next message. While the machine stands still, it has to come in time.
+    /// Waits for the next message. While the guest is paused, the wait has a timeout.
     fn next(&self, heard: &Receiver<Heard>) -> Result<Heard, Stop> {
         let next = match self.stands {
             None => heard.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -337,15 +343,15 @@ fn zoneadmd_is_gone() -> Stop {
     Stop::Lost("its zoneadmd went away".to_owned())
 }
 
-/// Why the machine does not go.
+/// The reason why a live migration stops.
 enum Stop {
-    /// Both sides can be told; `told` when the source's zoneadmd knows already.
+    /// Both sides can be told to cancel. `told` is true if the source's zoneadmd knows already.
     Undo { why: String, told: bool },
-    /// A connection is closed.
+    /// A connection is closed, or an answer makes no sense.
     Lost(String),
 }
 
-/// Returns the reason that an answer did not come in time.
+/// Returns the message that an answer did not arrive in time.
 fn late() -> String {
     let seconds = STOPPED_REPLY_TIMEOUT.as_secs();
     format!("no answer within {seconds} s while the machine stands still")
@@ -358,30 +364,30 @@ fn undone(why: &str) -> Stop {
     }
 }
 
-/// The reason why a side is not known to be as before.
+/// The reason why it is unknown whether a side has returned to the state before the live migration.
 #[derive(Debug, thiserror::Error)]
 enum NotUndone {
     /// The connection to the target failed.
     #[error(transparent)]
     Connection(#[from] io::Error),
-    /// The target says that it failed.
+    /// The target reports that the cancellation failed.
     #[error("{0}")]
     Target(String),
-    /// The source's zoneadmd went away before it said so.
+    /// The source's zoneadmd ended before it reported the cancellation.
     #[error("its zoneadmd went away")]
     NoZoneadmd,
-    /// One of them does not say so in time.
+    /// The target or zoneadmd did not report the cancellation in time.
     #[error("{}", late())]
     Late,
 }
 
-/// Waits until both sides are as before.
+/// Cancels the live migration, and waits until both sides report the cancellation.
 ///
 /// # Errors
-/// [`NotUndone`] for the one that does not say so.
+/// Fails with [`NotUndone`] if a side does not report the cancellation.
 fn undo<W: Write>(heard: &Receiver<Heard>, out: &Out<'_, W>, told: bool) -> Result<(), NotUndone> {
     let (mut here, mut there) = (told, false);
-    // The guest runs on before the target is waited for.
+    // This comes before the wait for the target, but after zoneadmd was told to let the guest run.
     out.say(Frame::Undo, &[])?;
     while !(here && there) {
         match heard.recv_timeout(STOPPED_REPLY_TIMEOUT) {
@@ -389,7 +395,7 @@ fn undo<W: Write>(heard: &Receiver<Heard>, out: &Out<'_, W>, told: bool) -> Resu
             Ok(Heard::Target(Frame::Over, _)) => there = true,
             Ok(Heard::Target(Frame::Failed, why)) => return Err(NotUndone::Target(plain(&why))),
             Ok(Heard::TargetIsGone(error)) => return Err(error.into()),
-            // It hangs up when it has said that.
+            // zoneadmd closes its socket after it has reported the cancellation.
             Ok(Heard::ZoneadmdIsGone) if !here => return Err(NotUndone::NoZoneadmd),
             Ok(_) => {}
             Err(_) => return Err(NotUndone::Late),
@@ -398,13 +404,15 @@ fn undo<W: Write>(heard: &Receiver<Heard>, out: &Out<'_, W>, told: bool) -> Resu
     Ok(())
 }
 
-/// Listens until the end of the connection, or until there is no reader.
+/// Reads messages of zoneadmd up to the end of the connection, or until the receiver of the
+/// messages has ended.
 fn listen_to_zoneadmd(socket: &OwnedFd, tell: &Sender<Heard>, over: &AtomicBool) {
     let mut reset = false;
     while !over.load(Ordering::Relaxed) {
         let mut packet = [0; MAX_PACKET];
         let heard = match recv(socket, &mut packet, RecvFlags::empty()) {
-            // The client closed its side before it had read all: its last words arrive now.
+            // zoneadmd closed its socket before it had read all messages. Its own last messages can
+            // still be read.
             Err(rustix::io::Errno::CONNRESET) if !reset => {
                 reset = true;
                 continue;
@@ -421,13 +429,13 @@ fn listen_to_zoneadmd(socket: &OwnedFd, tell: &Sender<Heard>, over: &AtomicBool)
     }
 }
 
-/// Up to the last that it says of channels.
+/// Reads messages of the target up to its last message about channels.
 fn listen_to_target(from: &mut impl Read, disks: &[&UnixStream], tell: &Sender<Heard>) {
     let mut said = 0;
     loop {
         let heard = match receive(from, channels::MAX_FRAME_BYTES) {
             Ok(Some((Frame::Channel, body))) => {
-                // QEMU notices missing data by itself.
+                // An error is ignored, because QEMU itself notices missing data.
                 let _ = channels::deliver(disks, &body);
                 continue;
             }
@@ -538,7 +546,8 @@ mod tests {
             progress: &mut |_| {},
         }
         .lead(&sides.heard, &Out::new(&mut sent));
-        // The disk that is not there yet: an answer now is to nothing that was asked.
+        // The disk's data is not on the wire yet, so this answer of the target belongs to no
+        // question.
         assert!(matches!(led, Err(Stop::Lost(_))));
         assert!(sent.is_empty());
         for heard in [

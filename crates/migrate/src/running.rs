@@ -1,4 +1,4 @@
-//! Sends a zone while it runs, and stops it here at the end.
+//! Sends a running zone to the target, and stops the zone here at the end.
 
 use std::time::Instant;
 
@@ -12,24 +12,24 @@ use crate::live_source::{self, Way};
 use crate::options::{Kind, Options};
 use crate::source::Trip;
 
-/// The state in which a zone that ran is now.
+/// The state of a zone after it was sent while it ran.
 pub(super) enum Sent {
-    /// All of it is the target's: its machine went while it ran.
+    /// The target has the whole zone, because its guest migrated live.
     Whole,
-    /// It is halted here, and the later changes have to be sent.
+    /// The zone is halted here, and the later changes must still be sent.
     Halted,
-    /// Its machine is suspended here, and the later changes and the image have to be sent.
+    /// The guest is suspended here. The later changes and the suspend image must still be sent.
     Suspended {
-        /// The time at which its guest stopped.
+        /// The time at which the guest was paused.
         since: Instant,
     },
 }
 
-/// Sends the top of a zone that runs, and its machine if it has one; then stops the zone, unless
-/// its machine went while it ran.
+/// Sends the top of a running zone, and the guest of a kernel zone. Then stops the zone, unless its
+/// guest migrated live.
 ///
 /// # Errors
-/// Fails with the reason why the zone does not go; it runs on then.
+/// Fails with the reason why the zone cannot migrate. The zone continues to run then.
 pub(super) fn send(
     host: &Host,
     subject: &Subject,
@@ -55,7 +55,7 @@ pub(super) fn send(
     Ok(Sent::Suspended { since })
 }
 
-/// Sends a machine while it runs. Returns false if it has to be suspended for it.
+/// Tries a live migration. Returns false if the guest must be suspended instead.
 fn send_live(
     host: &Host,
     subject: &Subject,
@@ -90,10 +90,10 @@ fn send_live(
     }
 }
 
-/// Suspends a machine, which runs on if that fails.
+/// Suspends the guest of a zone. If this fails, the guest continues to run.
 fn stop(host: &Host, subject: &Subject) -> Result<(), Error> {
     suspend::suspend_locked(host, subject).inspect_err(|_| {
-        // Its zoneadmd may have died: a new one lets the guest run on.
+        // If zoneadmd died, a new zoneadmd lets the guest run.
         let _ = client::attend(host, &subject.entry.name);
     })
 }

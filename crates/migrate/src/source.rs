@@ -1,4 +1,4 @@
-//! The way of a zone from here to the target, as the source goes it.
+//! Sends a zone from this host to the target: the source's part of a migration.
 
 use std::io::{BufReader, BufWriter};
 use std::os::unix::ffi::OsStrExt;
@@ -21,42 +21,42 @@ use subject::away::leave;
 use zone::executor::new_uuid;
 use zone::{images, inventory, suspend};
 
-/// Maximum number of times that the disks of a machine that runs are sent.
+/// Maximum number of times that the changed blocks of a running guest's disks are sent.
 const MAX_DISK_PASSES: usize = 4;
 
-/// When no more than this was new on the disks, in bytes, the machine is suspended.
+/// Limit in bytes: if a pass over the disks sends less than this, the guest is suspended.
 const LITTLE: u64 = 64 << 20;
 
-/// Approximate maximum number of bytes of names in a frame.
+/// Approximate maximum number of bytes of file names in a frame.
 const MAX_NAME_BYTES: usize = 1 << 20;
 
-/// The answer of a target that was asked to take a machine that runs.
+/// The target's answer to the request for a live migration.
 pub(super) enum Arranged {
-    /// A machine waits there for these disks.
+    /// A guest waits on the target for the data of these disks.
     Ready(Vec<LeaveDisk>),
-    /// The zone has no machine.
+    /// The zone is not a kernel zone.
     NoMachine,
-    /// It cannot, as it says.
+    /// The target cannot receive the guest live, with the reason.
     Refused(String),
 }
 
-/// A zone on its way.
+/// A migration in progress, as the source sees it.
 pub(super) struct Trip {
     id: String,
     to: String,
     child: Child,
     wire: Wire<BufReader<ChildStdout>, BufWriter<ChildStdin>>,
-    /// The trees of the layers with their digests, the lowest first.
+    /// The folders of the layers with their digests, the lowest layer first.
     layers: Vec<storage::Known>,
     have: usize,
     top: PathBuf,
-    /// The top as it was when it was sent last.
+    /// The listing of the top from the last time that the top was sent.
     sent: Option<Listing>,
-    /// The parts of a kernel zone beside its root.
+    /// The parts of a kernel zone outside its root.
     load: Option<Load>,
-    /// It is a machine that runs: it is suspended, and goes on over there.
+    /// True if the zone is a running kernel zone, which continues to run on the target.
     pub(super) goes_on: bool,
-    /// The warning about the zone's packages, if there is one.
+    /// The warning about the zone's packages; `None` if they match.
     pub(super) warning: Option<String>,
 }
 
@@ -73,7 +73,7 @@ impl Trip {
         let goes_on = load.is_some() && subject.state == State::Running;
         let mut load = load;
         if goes_on {
-            // Before anything is sent.
+            // The place for the suspend image is checked before any data is sent.
             let place = suspend::place(host, subject);
             let has_place = place.is_ok();
             if options.kind == Kind::Warm {
@@ -140,7 +140,8 @@ impl Trip {
         Ok(trip)
     }
 
-    /// Returns a function that makes an error of the connection, with the name of the other host.
+    /// Returns a function that turns an I/O error of the connection into an [`Error`] that names
+    /// the other host.
     fn lost(&self) -> impl Fn(std::io::Error) -> Error + use<> {
         let to = self.to.clone();
         move |error| Error::Refused(format!("{to}: {error}"))
@@ -185,7 +186,7 @@ impl Trip {
         Ok(())
     }
 
-    /// Sends the top, or its changes since it was sent.
+    /// Sends the top, or its changes since it was last sent.
     pub(super) fn send_top(&mut self) -> Result<(), Error> {
         let now = Listing::of(&self.top)?;
         let before = self.sent.take();
@@ -200,8 +201,8 @@ impl Trip {
             }
             self.gone(&mut names)?;
         }
-        // Changes that a process made through a mapping get their time when the kernel writes them
-        // to the disk.
+        // The kernel updates the change time of a memory-mapped file only when it writes the
+        // changes to the disk.
         rustix::fs::open(
             &self.top,
             rustix::fs::OFlags::RDONLY,
@@ -216,7 +217,7 @@ impl Trip {
         self.answer()
     }
 
-    /// Sends names that are gone.
+    /// Sends the names of removed files.
     fn gone(&mut self, names: &mut Vec<u8>) -> Result<(), Error> {
         self.wire.say(Frame::Removed, names).map_err(self.lost())?;
         names.clear();
@@ -233,7 +234,7 @@ impl Trip {
         stream.end().map_err(lost)
     }
 
-    /// Sends the files of a machine's disks while it writes to them, until little is new.
+    /// Sends the disk files of a running guest several times, until a pass sends few changes.
     pub(super) fn send_drafts(&mut self, progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
         let lost = self.lost();
         let Some(load) = &mut self.load else {
@@ -252,8 +253,8 @@ impl Trip {
         Ok(())
     }
 
-    /// Asks the target to start a machine that waits for a live migration. Returns the disks to
-    /// mirror, or that the target cannot.
+    /// Asks the target to start a QEMU that waits for a live migration. Returns the disks to
+    /// mirror, or the reason why the target cannot do this.
     pub(super) fn arrange(
         &mut self,
         host: &Host,
@@ -282,11 +283,11 @@ impl Trip {
         }
     }
 
-    /// Has the target forget the machine that waits.
+    /// Tells the target to forget the waiting guest.
     pub(super) fn forget_arrival(&mut self) -> Result<(), Error> {
         self.wire.say(Frame::Undo, b"").map_err(self.lost())?;
         loop {
-            // Those that wait for its disks have come to their ends.
+            // The target still sends the ends of the disks' channels, which are ignored.
             match self.wire.hear().map_err(self.lost())? {
                 Some((Frame::Over, _)) => return Ok(()),
                 Some((Frame::Channel, _)) => {}
@@ -295,7 +296,8 @@ impl Trip {
         }
     }
 
-    /// The connection, to be used by several threads; and who keeps it.
+    /// Returns the connection, for use by several threads, and the ssh process that holds the
+    /// connection.
     pub(super) const fn parts(
         &mut self,
     ) -> (
@@ -305,13 +307,13 @@ impl Trip {
         (&mut self.child, &mut self.wire)
     }
 
-    /// Ends the connection.
+    /// Ends the connection by killing the ssh process.
     pub(super) fn hang_up(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Asks whether a machine that runs could go on over there.
+    /// Asks the target whether a running guest could continue there.
     pub(super) fn probe(&mut self, host: &Host, subject: &Subject) -> Result<(), Error> {
         let machine = suspend::machine_of(host, subject)?;
         self.wire
@@ -320,8 +322,8 @@ impl Trip {
         self.answer()
     }
 
-    /// Sends the files of a kernel zone beside its root, or those that the target lacks. The zone
-    /// does not run.
+    /// Sends the files of a kernel zone outside its root, or those that the target lacks. The zone
+    /// must not run.
     pub(super) fn send_machine(
         &mut self,
         host: &Host,
@@ -341,7 +343,8 @@ impl Trip {
         load.send(&mut self.wire).map_err(lost)
     }
 
-    /// Compares the top here with that over there. The zone is halted.
+    /// Sends the digest of the top to the target, which compares it with the received top. The zone
+    /// must be halted, suspended, or about to migrate live.
     pub(super) fn compare(&mut self) -> Result<(), Error> {
         let digest = storage::Digest::of_layer(&self.top, &keeps)?;
         self.wire
@@ -350,19 +353,19 @@ impl Trip {
         self.answer()
     }
 
-    /// Lets the zone be the target's.
+    /// Marks the zone, and hands it over to the target.
     pub(super) fn commit(&mut self, zonepath: &Path, boot: bool) -> Result<(), Error> {
         self.mark(zonepath)?;
         self.hand_over(boot).map(drop)
     }
 
-    /// Marks the zone as one that may be the target's.
+    /// Marks the zone as one that may belong to the target.
     pub(super) fn mark(&self, zonepath: &Path) -> Result<(), Error> {
         leave(zonepath, &self.id, &self.to)
     }
 
-    /// Tells the target that the zone is its own. Returns the reason if its machine cannot continue
-    /// there.
+    /// Tells the target that the zone belongs to the target. Returns the reason if the guest cannot
+    /// continue there.
     pub(super) fn hand_over(&mut self, boot: bool) -> Result<Option<String>, Error> {
         self.wire
             .say_json(Frame::Commit, &Commit { boot })
@@ -381,26 +384,28 @@ impl Trip {
 
 impl Drop for Trip {
     fn drop(&mut self) {
-        // The other side sees the end of the connection, and removes the received files unless it
-        // was told to keep them.
+        // The target sees the end of the connection. It removes the received files unless it was
+        // told to keep the zone.
         self.hang_up();
     }
 }
 
-/// The image that the lowest layer is.
+/// Returns the digest of the image that is the zone's lowest layer; `None` if the lowest layer is
+/// not an image.
 fn image_of(host: &Host, lowest: Option<&storage::Known>) -> Result<Option<String>, Error> {
     let Some(lowest) = lowest else {
         return Ok(None);
     };
     let all = images::list(host)?;
-    // One of a single layer: of several, the lowest is not the image.
+    // Only an image with a single layer is searched: if an image has several layers, the zone's
+    // lowest layer alone is not the image.
     let is_it =
         |image: &&storage::Image| matches!(image.trees.as_slice(), [tree] if *tree == lowest.tree);
     let image = all.iter().find(is_it);
     Ok(image.map(|image| image.digest.to_string()))
 }
 
-/// Returns a description of a machine's files for people.
+/// Returns a description of a guest's files for messages.
 fn described((files, bytes): (usize, u64)) -> String {
     format!("{files} files of its machine, {} MB", bytes / 1_000_000)
 }

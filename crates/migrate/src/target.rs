@@ -1,8 +1,8 @@
-//! The side of a migration that the zone comes to: `zoneadm receive`, which `migrate` starts over
-//! ssh. Any user who can start it is root here.
+//! `zoneadm receive`: the target's part of a migration, which `migrate` starts over ssh. Any user
+//! who can start it has root's rights on this host.
 //!
-//! Until the source tells it that the zone is its own, it removes the received files when the
-//! connection ends. If this process is killed, the next `receive` removes the files that it left.
+//! If the connection ends before the source has handed the zone over, this process removes the
+//! received files. If this process is killed, the next `receive` removes the files.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -39,13 +39,13 @@ use zone::executor::{self, new_uuid};
 use zone::halt::halt_locked;
 use zone::{images, import, suspend, verify};
 
-/// Timeout for the source to hand over a machine that is here as a whole.
+/// Timeout for the source to hand over a guest that has arrived completely.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Receives a zone: speaks with the source over `from` and `to`.
+/// Receives a zone: reads the source's messages from `from` and writes answers to `to`.
 ///
 /// # Errors
-/// Fails with the error that was also sent to the source. Nothing of the zone is then here.
+/// Fails with the error that was also sent to the source. This host has nothing of the zone then.
 pub fn receive(
     host: &Host,
     zone: &ZoneName,
@@ -55,16 +55,16 @@ pub fn receive(
     let mut wire = Wire::new(from, to);
     let done = converse(host, zone, &mut wire);
     if let Err(error) = &done {
-        // The source may have ended.
+        // An error is ignored, because the source may have ended.
         let _ = wire.say(Frame::Failed, flatten(error).as_bytes());
     }
     done
 }
 
-/// Prints the result of a migration, as JSON, once no process works on the zone any more.
+/// Returns the result of a migration as JSON. Waits until no process works on the zone.
 ///
 /// # Errors
-/// When the state of the zone cannot be read.
+/// Fails if the state of the zone cannot be read.
 pub fn status(host: &Host, zone: &ZoneName, id: &str) -> Result<String, Error> {
     let known = Index::load(&host.root)?.find(zone).is_some();
     let fate = match known {
@@ -119,8 +119,8 @@ fn converse<R: Read + AsFd, W: Write + Send>(
     let mut compared = false;
     loop {
         if guest.arrival.is_some() {
-            // It stands still on both sides, and on this one the zone is locked: a line that
-            // is dead must not keep it so.
+            // The guest is paused on both hosts, and its zone is locked on this host. The timeout
+            // stops a dead connection from keeping the zone in this state.
             wire.wait(HANDOVER_TIMEOUT).map_err(lost)?;
         }
         let Some((kind, body)) = wire.hear().map_err(lost)? else {
@@ -131,7 +131,8 @@ fn converse<R: Read + AsFd, W: Write + Send>(
         match kind {
             Frame::Commit if compared => {
                 let told = guest.commit(&body)?;
-                // The zone is here, even if the source does not get the answer.
+                // An error is ignored: the zone belongs to this host even if the source does not
+                // get the answer.
                 let _ = wire.say(Frame::Done, told.as_bytes());
                 return Ok(());
             }
@@ -143,7 +144,7 @@ fn converse<R: Read + AsFd, W: Write + Send>(
                 guest.let_machine_come(wire, &body)?;
                 continue;
             }
-            // Data of a channel that is not used any more.
+            // This is late data of a cancelled live migration.
             Frame::Channel => continue,
             Frame::Top => guest.top(wire)?,
             Frame::Removed => guest.remove(&body)?,
@@ -159,8 +160,8 @@ fn converse<R: Read + AsFd, W: Write + Send>(
     }
 }
 
-/// Hears the first message of the source. Returns it with the manifest and the layers that it
-/// names.
+/// Reads the first message of the source. Returns the message with its manifest and the digests of
+/// its layers.
 fn hear_hello<R: Read, W: Write>(
     wire: &mut Wire<R, W>,
 ) -> Result<(Hello, Manifest, Vec<Digest>), Error> {
@@ -185,7 +186,7 @@ fn understand<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(body).map_err(|error| Error::Refused(format!("not understood: {error}")))
 }
 
-/// Returns the number of layers that exist here; changes nothing.
+/// Returns the number of layers that exist on this host. Changes nothing.
 fn look(
     host: &Host,
     zone: &ZoneName,
@@ -217,7 +218,8 @@ fn image(host: &Host, hello: &Hello) -> Result<Option<Digest>, Error> {
     Ok(found.then_some(wanted))
 }
 
-/// The configuration that the zone has here, and whether it came along.
+/// Returns the zone's configuration on this host and false, or the configuration from the source
+/// and true if this host has none.
 fn configuration(
     host: &Host,
     zone: &ZoneName,
@@ -229,7 +231,8 @@ fn configuration(
     }
 }
 
-/// Packages must match, or can be made to.
+/// Checks that the zone's packages match this host, or that an update can make them match if the
+/// source requests it.
 fn check(manifest: &Manifest, hello: &Hello) -> Result<(), Error> {
     match attach::check(manifest) {
         Err(Error::Mismatch(_)) if hello.update => attach::check_update(manifest),
@@ -238,7 +241,7 @@ fn check(manifest: &Manifest, hello: &Hello) -> Result<(), Error> {
 }
 
 /// Returns true if the zonepath of a configured zone holds files of an interrupted migration. A
-/// zone that arrived and was detached since is whole.
+/// zone that was received and later detached is complete.
 fn is_half(zonepath: &Path) -> bool {
     zonepath.join(INCOMING).exists()
         || zonepath.join(ARRIVED).exists() && !zonepath.join(DETACHED).exists()
@@ -259,21 +262,21 @@ fn refuse_root(host: &Host, zone: &ZoneName, config: &Config) -> Result<(), Erro
     Ok(())
 }
 
-/// A zone that is being received. Dropped, nothing of it stays.
+/// A zone that is being received. Dropping it removes the received files, unless the zone was kept.
 struct Guest<'a> {
     host: &'a Host,
     subject: Subject,
     config: Config,
     path: PathBuf,
     uuid: Uuid,
-    /// The parts of a kernel zone beside its root.
+    /// The files of a kernel zone outside its root that are still expected.
     machine: Option<Unloading>,
     suspended: bool,
-    /// The machine, when it came while it ran and is not this host's yet.
+    /// The guest that arrived by live migration and does not belong to this host yet.
     arrival: Option<Arrival>,
-    /// The zone is in the index as one that is being received.
+    /// True if the index contains the zone in the state incomplete, for a live migration.
     stored: bool,
-    /// The configuration came with it.
+    /// True if the configuration came from the source.
     new: bool,
     update: bool,
     id: String,
@@ -301,7 +304,7 @@ impl<'a> Guest<'a> {
             verify::before(host, &subject, &config, Verb::Attach)?;
             let parent = path.parent().unwrap_or(Path::new("/"));
             fs::create_dir_all(parent).map_err(Error::io(format!("make {}", parent.display())))?;
-            // The files that a killed `receive` left.
+            // If the zonepath contains the files of a killed `receive`, they are removed.
             let again = is_half(&path);
             if again {
                 driver_at(&path)?.destroy(&path)?;
@@ -359,7 +362,8 @@ impl<'a> Guest<'a> {
         Ok(guest)
     }
 
-    /// Makes the dataset on as many of the layers as are here.
+    /// Makes the dataset on the layers that this host has already. Returns the number of these
+    /// layers.
     fn stand(&self, hello: &Hello, layers: &[Digest]) -> Result<usize, Error> {
         for n in (1..=layers.len()).rev() {
             let chain = Digest::of_chain(&layers[..n]);
@@ -379,7 +383,7 @@ impl<'a> Guest<'a> {
         Ok(Dataset::open(&self.path)?)
     }
 
-    /// Takes a layer: it becomes the top, and that is sealed.
+    /// Receives a layer: the files are written to the top, and then the top is sealed as a layer.
     fn layer<R: Read, W: Write>(
         &self,
         wire: &mut Wire<R, W>,
@@ -395,7 +399,7 @@ impl<'a> Guest<'a> {
         Ok(())
     }
 
-    /// Puts a stream into the top.
+    /// Unpacks the received stream into the top.
     fn top<R: Read, W: Write>(&self, wire: &mut Wire<R, W>) -> Result<(), Error> {
         let top = self.dataset()?.stack()?.top;
         let mut incoming = wire.incoming();
@@ -403,7 +407,7 @@ impl<'a> Guest<'a> {
         incoming.finish().map_err(lost)
     }
 
-    /// Takes a file of a machine.
+    /// Receives a file of a guest.
     fn file<R: Read, W: Write>(&mut self, wire: &mut Wire<R, W>, head: &[u8]) -> Result<(), Error> {
         let head: Head = understand(head)?;
         match &mut self.machine {
@@ -412,7 +416,8 @@ impl<'a> Guest<'a> {
         }
     }
 
-    /// Lets a machine come while it runs, or says why it cannot. It may come in another way then.
+    /// Receives a guest by live migration, or tells the source why this is impossible. The source
+    /// may suspend the guest then.
     fn let_machine_come<R: Read + AsFd, W: Write + Send>(
         &mut self,
         wire: &mut Wire<R, W>,
@@ -421,7 +426,8 @@ impl<'a> Guest<'a> {
         let arrange: Arrange = understand(body)?;
         let arranged = self.arrange(&arrange);
         if arranged.is_ok() {
-            // Where it could not go on it cannot come in another way either.
+            // A difference between the guests ends the whole migration, because the guest could not
+            // resume here from a suspend image either.
             self.compare_machine(&arrange.machine)?;
         }
         match arranged.and_then(|()| self.wait_for_machine()) {
@@ -439,7 +445,8 @@ impl<'a> Guest<'a> {
         }
     }
 
-    /// Makes the zone this host's. Returns the reason why its machine does not run, or nothing.
+    /// Stores that the zone belongs to this host. Returns the reason if the guest does not run, or
+    /// an empty text.
     fn commit(&mut self, body: &[u8]) -> Result<String, Error> {
         let commit: Commit =
             serde_json::from_slice(body).map_err(|error| Error::Refused(error.to_string()))?;
@@ -449,14 +456,15 @@ impl<'a> Guest<'a> {
         }
     }
 
-    /// Finds out whether a machine that runs could go on here: while it still does.
+    /// Finds out whether a guest that still runs on the source could continue here.
     fn probe(&mut self, machine: &[u8]) -> Result<(), Error> {
         let machine: serde_json::Value = understand(machine)?;
         self.compare_machine(&machine)
     }
 
     fn compare_machine(&mut self, machine: &serde_json::Value) -> Result<(), Error> {
-        // As it will be stored; any range of ids will do.
+        // The guest is described with the entry that will be stored later. Any free range of ids is
+        // suitable.
         let free = || Index::load(&self.host.root)?.free_slots(1);
         let slot = match self.subject.entry.slot {
             None => free()?.into_iter().next(),
@@ -481,12 +489,13 @@ impl<'a> Guest<'a> {
         )))
     }
 
-    /// Boots a machine to wait that comes while it runs.
+    /// Boots a QEMU that waits for the guest of a live migration.
     fn wait_for_machine(&self) -> Result<Arrival, Error> {
         waiting_guest::start(self.host, &self.subject, &self.config)
     }
 
-    /// Makes what that takes.
+    /// Prepares this host for a live migration: updates the zone's programs, makes the disks, and
+    /// stores the zone in the index.
     fn arrange(&mut self, arrange: &Arrange) -> Result<(), Error> {
         if self.update && attach::differs(self.host, &self.path, &self.config)? {
             update::follow(self.host, &self.path, &self.config, &mut |_| {})?;
@@ -495,7 +504,8 @@ impl<'a> Guest<'a> {
         let machine = self.machine.as_mut();
         let machine = machine.ok_or_else(|| Error::Refused("waits for no machine.".to_owned()))?;
         machine.make_disks(arrange)?;
-        // It needs its range of ids, and an incomplete zone is never booted.
+        // The waiting guest needs a range of ids in the index. The state is incomplete, because an
+        // incomplete zone is never booted.
         let mut entry = Entry {
             state: State::Incomplete,
             uuid: Some(self.uuid),
@@ -519,7 +529,8 @@ impl<'a> Guest<'a> {
         }
     }
 
-    /// Leaves nothing of a machine that was to come while it ran. It may come in another way.
+    /// Removes everything that was prepared for a live migration. The source may send the guest
+    /// suspended afterwards.
     fn forget_arrival(&mut self) -> Result<(), Error> {
         if let Some(arrival) = self.arrival.take() {
             arrival.give_up();
@@ -541,10 +552,11 @@ impl<'a> Guest<'a> {
         }
     }
 
-    /// The machine is this host's from here on, and runs; or is not. Returns the reason if the
-    /// machine cannot continue here, or an empty text.
+    /// Stores that a guest that arrived live belongs to this host, and lets it run. Returns the
+    /// reason if the guest cannot continue here, or an empty text. If storing fails, the guest
+    /// still belongs to the source.
     fn keep_running(&mut self, arrival: Arrival) -> Result<String, Error> {
-        // If the machine ended before it was complete, the zone still belongs to the source.
+        // If the guest ended before this point, the zone still belongs to the source.
         if let Err(error) = arrival.ask(Coming::IsWhole) {
             arrival.give_up();
             return Err(error);
@@ -558,7 +570,7 @@ impl<'a> Guest<'a> {
             executor::record_now(self.host, entry)
         });
         if let Err(error) = stored {
-            // Data that was not stored does not count.
+            // The result could not be stored, so the zone still belongs to the source.
             self.arrival = Some(arrival);
             return Err(error.into());
         }
@@ -566,7 +578,7 @@ impl<'a> Guest<'a> {
         let Err(error) = arrival.run(self.host) else {
             return Ok(String::new());
         };
-        // When its zoneadmd died just now, another one lets it run.
+        // If the guest's zoneadmd died just now, a new zoneadmd lets the guest run.
         let zone = &self.subject.entry.name;
         let attended = client::attend(self.host, zone);
         let runtime = store::runtime::load(&self.host.root, zone);
@@ -596,7 +608,8 @@ impl<'a> Guest<'a> {
         }
     }
 
-    /// The zone is this host's from here on, or not at all.
+    /// Stores that the zone belongs to this host, and boots the zone if requested. If an error
+    /// occurs, the zone still belongs to the source.
     fn keep(&mut self, boot: bool) -> Result<(), Error> {
         if self.update && attach::differs(self.host, &self.path, &self.config)? {
             update::follow(self.host, &self.path, &self.config, &mut |_| {})?;
@@ -606,8 +619,8 @@ impl<'a> Guest<'a> {
             machine.finish()?;
         }
         let (from, to) = (self.path.join(INCOMING), self.path.join(ARRIVED));
-        // On the disk before the index says that the zone is here: it must never be said of
-        // one that cannot be asked for.
+        // This file must be on stable storage before the index says that the zone is installed. The
+        // source asks for the result by the id in this file.
         store::atomic::rename(&from, &to)?;
         let entry = Entry {
             state: State::Installed,
@@ -615,7 +628,8 @@ impl<'a> Guest<'a> {
             ..self.subject.entry.clone()
         };
         executor::record_now(self.host, entry.clone())?;
-        // A suspended machine must be able to resume here: this checks it without a resume.
+        // A suspended guest must be able to resume here. If the guest must not boot, only a dry run
+        // of the boot checks this.
         if boot || self.suspended {
             self.subject.entry = Index::load(&self.host.root)?.get(&entry.name)?.clone();
             self.subject.state = State::Installed;
@@ -627,13 +641,13 @@ impl<'a> Guest<'a> {
                 !boot,
             );
             if let Err(error) = booted {
-                // It may run all the same, if its zoneadmd died at the end of that; and must
-                // not run in two places.
+                // The zone may run in spite of the error if its zoneadmd died at the end of the
+                // boot. It is halted, because it must not run on both hosts.
                 if boot && halt_locked(self.host, &self.subject).is_err() {
                     self.kept = true;
                     return Err(error);
                 }
-                // It stays the source's.
+                // The zone still belongs to the source.
                 executor::record_now(
                     self.host,
                     Entry {
@@ -656,7 +670,7 @@ impl Drop for Guest<'_> {
         if self.kept || self.forget_arrival().is_err() {
             return;
         }
-        // Files that cannot be removed now are removed by the next `receive`, or by uninstall.
+        // If a file cannot be removed now, the next `receive` or an uninstall removes it.
         let cleared = driver_at(&self.path).and_then(|driver| driver.destroy(&self.path));
         let removed =
             kind::of(&self.config).remove_beside_root(self.host, &self.config, &self.path);

@@ -1,9 +1,9 @@
-//! Lists the writable top of a zone, so that later changes can be found.
+//! Lists the writable top of a zone, to find later changes.
 //!
-//! The change time of an inode cannot be set back, so a file with the same number and change time
-//! as in an earlier listing is the same file with the same content; except for changes within the
-//! same tick of the clock, so a file that was changed shortly before a listing counts as changed
-//! after it.
+//! The change time of an inode cannot be set back. So a file with the same inode number and change
+//! time as in an earlier listing is the same file with the same content. The exception is a change
+//! within the same clock tick, so a file that changed shortly before a listing counts as changed
+//! after the listing.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -17,17 +17,17 @@ use rustix::time::ClockId;
 
 use host::Error;
 
-/// Maximum number of folders in folders that are listed.
+/// Maximum depth of nested folders that are listed.
 const MAX_FOLDER_DEPTH: usize = 256;
 
-/// Maximum number of names that are kept in memory, some 150 bytes each: a zone may make any
-/// number.
+/// Maximum number of file names in a listing. Each name takes about 150 bytes of memory, and a zone
+/// may create any number of files.
 const MAX_NAMES: usize = 8 << 20;
 
-/// Changes so many seconds before a listing count as after it.
+/// Number of seconds before a listing in which a change counts as a change after the listing.
 const CLOCK_SLACK_SECONDS: i64 = 2;
 
-/// The flags that open a folder.
+/// The open(2) flags for a folder.
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
@@ -55,12 +55,12 @@ impl Mark {
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     entries: HashMap<PathBuf, Mark>,
-    /// When it was begun, in seconds since 1970.
+    /// The time at which the listing began, in seconds since 1970.
     begun: i64,
 }
 
 impl Listing {
-    /// Lists a top, into which a running zone may write meanwhile.
+    /// Lists a top. A running zone may write to the top meanwhile.
     pub(super) fn of(top: &Path) -> Result<Self, Error> {
         let now = rustix::time::clock_gettime(ClockId::Realtime);
         let mut listing = Self {
@@ -73,8 +73,8 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Lists the content of a folder. Opens each folder relative to its parent, because a running
-    /// zone may replace a folder by a link at any moment.
+    /// Lists the content of a folder. Each folder is opened relative to its parent, because a
+    /// running zone may replace a folder by a symbolic link at any moment.
     fn walk(&mut self, folder: &OwnedFd, at: &Path, depth: usize) -> Result<(), Error> {
         let fail = |error: std::io::Error| Error::Io(format!("read {}", at.display()), error);
         if depth > MAX_FOLDER_DEPTH {
@@ -100,7 +100,7 @@ impl Listing {
             if FileType::from_raw_mode(stat.st_mode).is_dir() {
                 match rustix::fs::openat(folder.as_fd(), name, FOLDER, Mode::empty()) {
                     Ok(below) => self.walk(&below, &path, depth + 1)?,
-                    // Gone since it was listed, or something else by now.
+                    // The folder was removed or replaced after its name was listed.
                     Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                     Err(errno) => return Err(fail(errno.into())),
                 }
@@ -117,15 +117,16 @@ impl Listing {
     /// Returns true if the object at a path need not be sent again.
     pub(super) fn has(&self, path: &Path, stat: &Stat) -> bool {
         let now = Mark::of(stat);
-        // A folder's own times change with the files that are sent into it.
+        // Folders are always sent again, because files that are unpacked into a folder on the
+        // target change the times of the folder.
         let folder = stat.st_mode & 0o170_000 == 0o040_000;
         !folder
             && now.changed.0 < self.begun - CLOCK_SLACK_SECONDS
             && self.entries.get(path) == Some(&now)
     }
 
-    /// Names that are gone since, or something of another kind, those in a folder before
-    /// the folder.
+    /// Returns the names that were removed or now have another file type. Names in a folder come
+    /// before the folder.
     pub(super) fn gone(&self, now: &Self) -> Vec<PathBuf> {
         let mut gone: Vec<PathBuf> = self
             .entries
@@ -165,7 +166,8 @@ mod tests {
         let after = Listing::of(dir.path()).unwrap();
         let gone = before.gone(&after);
         assert_eq!(gone, ["kind", "a/b/c", "a/b", "a"].map(PathBuf::from));
-        // Just changed: it may be changed again within the same tick.
+        // This file was changed just before the listing, so it may be changed again within the same
+        // clock tick.
         let stat = rustix::fs::stat(at("stays")).unwrap();
         assert!(!before.has(Path::new("stays"), &stat));
         let later = Listing {
