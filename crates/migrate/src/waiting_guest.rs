@@ -1,5 +1,5 @@
-//! A machine that comes from another host while it runs there: it is booted to wait, and
-//! runs when it is told to.
+//! Boots a QEMU that waits for a guest from another host, and lets the guest run after its live
+//! migration.
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,22 +21,23 @@ use subject::Subject;
 use zone::boot::{BootOptions, as_file, give_root, make_plan};
 use zone::verify;
 
-/// A machine that waits for its disks and its memory. Dropped before it is told to run it is
-/// taken down, unless it was stored that the zone is this host's.
+/// A guest that waits for its disks and its memory. Dropping it takes the guest down, unless the
+/// index says that the zone belongs to this host.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     control: OwnedFd,
     report: OwnedFd,
-    /// A connection for each of its disks, in their order.
+    /// A connection for each disk of the guest, in the order of the disks.
     pub disks: Vec<UnixStream>,
-    /// The stream of its memory.
+    /// The connection for the guest's memory.
     pub memory: UnixStream,
 }
 
-/// Boots a zone to wait. Its entry has its range of ids; its lock is held.
+/// Boots a zone's QEMU, which then waits for the guest's data. The zone's index entry must have a
+/// range of ids, and the caller must hold the zone's lock.
 ///
 /// # Errors
-/// Fails with the reason why it cannot be booted; nothing of it runs then.
+/// Fails with the reason why the zone cannot boot. No process of the zone runs then.
 pub(crate) fn start(host: &Host, subject: &Subject, config: &Config) -> Result<Arrival, Error> {
     let zone = &subject.entry.name;
     subject::settle(host, zone)?;
@@ -44,7 +45,8 @@ pub(crate) fn start(host: &Host, subject: &Subject, config: &Config) -> Result<A
     let facts = kind::of(config).boot_facts(host, subject, config, Added::Refused)?;
     let options = BootOptions::default();
     let mut plan = make_plan(host, subject, config, &facts, Verb::Boot, &options)?;
-    // Without -S it would run as soon as it is there: in two places.
+    // Without -S QEMU would run the guest as soon as its memory is complete, while it may still run
+    // on the source.
     let wait = ["-incoming", "defer", "-S"].map(str::to_owned);
     plan.init.arguments.extend(wait);
     let machine = facts.machine.as_ref();
@@ -77,7 +79,7 @@ pub(crate) fn start(host: &Host, subject: &Subject, config: &Config) -> Result<A
         Ok((listener, connected?.into_iter().map(Into::into).collect()))
     };
     let connected = connect();
-    // No other process connects.
+    // The socket is removed, because no other process may connect.
     let _ = fs::remove_file(&place);
     let (listener, disks) =
         connected.map_err(Error::io(format!("listen on {}", place.display())))?;
@@ -106,22 +108,22 @@ pub(crate) fn start(host: &Host, subject: &Subject, config: &Config) -> Result<A
     }
 }
 
-/// QEMU's name for the variables of the firmware.
+/// QEMU's name for the drive with the firmware variables.
 pub(crate) const NVRAM: &str = "nvram";
 
-/// QEMU's name for a disk.
+/// Returns QEMU's name for the disk with this number.
 pub(crate) fn name(id: u32) -> String {
     format!("disk{id}")
 }
 
 impl Arrival {
-    /// Has its zoneadmd do something.
+    /// Sends an order to the guest's zoneadmd and waits for the answer.
     ///
     /// # Errors
-    /// Why it cannot: the machine is then taken down.
+    /// Fails with the reason why zoneadmd could not do this. The guest is taken down then.
     pub(crate) fn ask(&self, word: Coming) -> Result<(), Error> {
         let packet = serde_json::to_vec(&word).map_err(|error| Error::Daemon(error.to_string()))?;
-        // One that has ended says why in its report.
+        // An error is ignored: a zoneadmd that has ended left the reason in its report.
         let _ = send(&self.control, &packet, SendFlags::NOSIGNAL);
         match self.answer()? {
             Some(()) => Ok(()),
@@ -150,10 +152,10 @@ impl Arrival {
         }
     }
 
-    /// Lets it run: the zone is this host's.
+    /// Lets the guest run. The zone must already belong to this host.
     ///
     /// # Errors
-    /// When its zoneadmd died; another one lets it run.
+    /// Fails if zoneadmd died. A new zoneadmd then lets the guest run.
     pub(crate) fn run(self, host: &Host) -> Result<(), Error> {
         self.ask(Coming::Run)?;
         let Self {
@@ -165,7 +167,7 @@ impl Arrival {
         Ok(())
     }
 
-    /// Returns the last message of its zoneadmd.
+    /// Returns the last message of the guest's zoneadmd as an error.
     fn why_not(self) -> Error {
         let Self {
             control, report, ..
@@ -177,7 +179,7 @@ impl Arrival {
         }
     }
 
-    /// Has it taken down, and waits for that.
+    /// Takes the guest down, and waits for the end of its zoneadmd.
     pub(crate) fn give_up(self) {
         let _ = self.why_not();
     }

@@ -1,7 +1,7 @@
 //! The messages between the two sides of a migration, over a pipe.
 //!
-//! A frame is a letter, the length of its body in four bytes, big-endian, and the body. Streams
-//! come in frames of `d` and end with `e`.
+//! A frame is a letter, the length of its body in four bytes (big-endian), and the body. A stream
+//! is a sequence of `d` frames that ends with an `e` frame.
 //!
 //! | from | frame | says |
 //! |---|---|---|
@@ -38,7 +38,7 @@ use storage::Digest;
 use crate::channels::Out;
 use crate::guest::Cargo;
 
-/// The kind of a frame; its letter on the wire is the value.
+/// The kind of a frame. The value is the letter on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Frame {
@@ -66,7 +66,7 @@ pub(super) enum Frame {
 }
 
 impl Frame {
-    /// Every kind there is.
+    /// All kinds of frames.
     const ALL: [Self; 21] = [
         Self::Hello,
         Self::Welcome,
@@ -91,7 +91,7 @@ impl Frame {
         Self::EndOfStream,
     ];
 
-    /// Fails for a letter that no kind has.
+    /// Returns the kind with this letter. Fails if no kind has the letter.
     fn of(letter: u8) -> io::Result<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|kind| *kind as u8 == letter).ok_or_else(|| {
@@ -102,67 +102,70 @@ impl Frame {
     }
 }
 
-/// Longest frame that is no stream's.
+/// Maximum number of bytes in the body of a frame outside streams.
 const MAX_FRAME: usize = 16 << 20;
 
-/// Longest frame of a stream.
+/// Maximum number of bytes in the body of a frame within a stream.
 pub(super) const MAX_PIECE: usize = 1 << 20;
 
-/// The version that both sides must have in common.
+/// The protocol version, which must be the same on both sides.
 pub(super) const VERSION: u32 = 4;
 
-/// The begin.
+/// The source's first message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Hello {
     pub(super) version: u32,
-    /// Names this migration.
+    /// The id of this migration.
     pub(super) id: String,
-    /// The manifest, as detach writes it.
+    /// The manifest, in the format that `zoneadm detach` writes.
     pub(super) manifest: String,
-    /// The image that the lowest layer is.
+    /// The digest of the image that is the lowest layer; `None` if the lowest layer is not an
+    /// image.
     pub(super) image: Option<String>,
-    /// The digests of the layers, the lowest first.
+    /// The digests of the zone's layers, the lowest layer first.
     pub(super) layers: Vec<String>,
-    /// Only ask.
+    /// True if the source only asks, and will not send the zone.
     pub(super) dry_run: bool,
-    /// Let a zone that shares the host's programs follow the host.
+    /// True if a zone that shares the host's programs may be updated to the programs of the target.
     pub(super) update: bool,
-    /// The parts of a kernel zone beside its root.
+    /// The description of the guest; `None` for a zone that is not a kernel zone.
     pub(super) machine: Option<Cargo>,
 }
 
-/// The answer.
+/// The target's answer to [`Hello`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Welcome {
-    /// The number of the layers that exist, from the lowest.
+    /// Number of layers that the target has already, counted from the lowest.
     pub(super) have: usize,
-    /// The names of the disk files that exist.
+    /// The names of the disk files that the target has already.
     #[serde(default)]
     pub(super) files: Vec<String>,
 }
 
-/// A machine that comes while it runs.
+/// The source's request for a live migration.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Arrange {
-    /// The description of the machine, to find out whether it can run there.
+    /// The description of the guest, from which the target finds out whether the guest can run
+    /// there.
     pub(super) machine: serde_json::Value,
-    /// Its disks, in the order of their channels; the one behind them is its memory's.
+    /// The disks of the guest, in the order of their channels. The channel of the memory follows
+    /// the channels of the disks.
     pub(super) disks: Vec<ArrangeDisk>,
 }
 
-/// A disk of such a machine.
+/// A disk of a guest that migrates live.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ArrangeDisk {
-    /// Its number.
+    /// Number of the disk.
     pub(super) id: u32,
     /// The size that the guest sees, in bytes.
     pub(super) size: u64,
 }
 
-/// The end.
+/// The source's last message, which hands the zone over.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Commit {
-    /// Boot the zone.
+    /// True if the target boots the zone.
     pub(super) boot: bool,
 }
 
@@ -170,13 +173,13 @@ pub(super) struct Commit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Fate {
-    /// The zone is there.
+    /// The target has the zone.
     Arrived,
-    /// Nothing of it counts.
+    /// The target does not have the zone, and ignores what it received.
     Unknown,
 }
 
-/// An end of the conversation.
+/// The connection to the other side of a migration.
 pub(super) struct Wire<R, W> {
     from: R,
     to: W,
@@ -197,15 +200,16 @@ impl<R: Read, W: Write> Wire<R, W> {
         self.say(kind, &text)
     }
 
-    /// The next frame; nothing at the end.
+    /// Returns the next frame; `None` at the end of the connection.
     pub(super) fn hear(&mut self) -> io::Result<Option<(Frame, Vec<u8>)>> {
         receive(&mut self.from, MAX_FRAME)
     }
 
-    /// Waits for an answer of one kind.
+    /// Reads the next frame, which must be of this kind, and returns its body.
     ///
     /// # Errors
-    /// Fails with the other side's error message.
+    /// Fails with the error message of the other side, or if another frame or the end of the
+    /// connection follows.
     pub(super) fn expect(&mut self, kind: Frame) -> io::Result<Vec<u8>> {
         match self.hear()? {
             Some((found, body)) if found == kind => Ok(body),
@@ -218,10 +222,10 @@ impl<R: Read, W: Write> Wire<R, W> {
         }
     }
 
-    /// Waits until there is something to be heard.
+    /// Waits until a frame or the end of the connection can be read.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] when there is nothing for so long.
+    /// Fails with [`io::ErrorKind::TimedOut`] after the time `limit`.
     pub(super) fn wait(&self, limit: Duration) -> io::Result<()>
     where
         R: AsFd,
@@ -239,17 +243,17 @@ impl<R: Read, W: Write> Wire<R, W> {
         }
     }
 
-    /// Its two halves, for several threads.
+    /// Returns the reading and the writing half of the connection, for use by several threads.
     pub(super) fn halves(&mut self) -> (&mut R, Out<'_, W>) {
         (&mut self.from, Out::new(&mut self.to))
     }
 
-    /// A stream to the other side; [`Stream::end`] ends it.
+    /// Starts a stream to the other side. [`Stream::end`] ends the stream.
     pub(super) fn stream(&mut self) -> Stream<'_, W> {
         Stream(&mut self.to)
     }
 
-    /// The stream that comes now.
+    /// Returns a reader for the stream that the other side sends now.
     pub(super) fn incoming(&mut self) -> Incoming<'_, R> {
         Incoming {
             from: &mut self.from,
@@ -260,12 +264,13 @@ impl<R: Read, W: Write> Wire<R, W> {
     }
 }
 
-/// Returns whether an extended attribute of a layer is sent.
+/// Returns true if an extended attribute of a layer is sent.
 pub(super) fn keeps(name: &[u8], value: &[u8]) -> bool {
     std::str::from_utf8(name).is_ok_and(|name| Content::Layer.keeps(name, value))
 }
 
-/// Text from elsewhere for a terminal: no more than some lines, nothing that it obeys.
+/// Returns text from the other side in a form that is safe for a terminal: without control
+/// characters, and at most 16 KiB.
 pub(super) fn plain(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(&text[..text.len().min(16 << 10)]);
     let plain = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
@@ -276,7 +281,7 @@ fn send(to: &mut impl Write, kind: Frame, body: &[u8]) -> io::Result<()> {
     send_parts(to, kind, &[body])
 }
 
-/// Sends one frame that is these parts.
+/// Sends a frame whose body consists of these parts.
 pub(super) fn send_parts(to: &mut impl Write, kind: Frame, parts: &[&[u8]]) -> io::Result<()> {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let length = u32::try_from(length).map_err(io::Error::other)?;
@@ -312,7 +317,7 @@ pub(super) fn receive(from: &mut impl Read, most: usize) -> io::Result<Option<(F
     }
 }
 
-/// A writer that makes frames of the bytes.
+/// A writer that sends the written bytes as frames of a stream.
 pub(super) struct Stream<'a, W: Write>(&'a mut W);
 
 impl<W: Write> Stream<'_, W> {
@@ -336,7 +341,7 @@ impl<W: Write> Write for Stream<'_, W> {
     }
 }
 
-/// Returns the written bytes from the frames.
+/// A reader that returns the bytes of a stream from its frames.
 pub(super) struct Incoming<'a, R: Read> {
     from: &'a mut R,
     piece: Vec<u8>,
@@ -345,7 +350,7 @@ pub(super) struct Incoming<'a, R: Read> {
 }
 
 impl<R: Read> Incoming<'_, R> {
-    /// Reads the rest, up to the end of the stream.
+    /// Reads and discards the rest of the stream.
     pub(super) fn finish(mut self) -> io::Result<()> {
         io::copy(&mut self, &mut io::sink()).map(|_| ())
     }
@@ -376,17 +381,17 @@ impl<R: Read> Read for Incoming<'_, R> {
     }
 }
 
-/// A digest that came from elsewhere.
+/// Parses a digest from the other side.
 pub(super) fn digest(text: &str) -> io::Result<Digest> {
     text.parse().map_err(io::Error::other)
 }
 
-/// Reads frames to the end of the bytes, as each side of a migration does, and returns those that
-/// were taken as they are sent. For the fuzzers.
+/// Parses all frames in `bytes` like each side of a migration, and returns the accepted frames in
+/// the form in which they are sent. This function is for fuzzers.
 ///
 /// # Errors
-/// For the first frame that is cut off, too long, or of no known kind, and for a first or last
-/// frame without its fields.
+/// Fails at the first frame that is cut off, too long or of an unknown kind, and at a message with
+/// missing or invalid fields.
 pub fn frames_again(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut from = bytes;
     let mut again = Vec::new();
@@ -443,7 +448,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         theirs.write_all(b"c").unwrap();
         wire.wait(moment).unwrap();
-        // The end is something, too.
+        // The end of the connection also ends the wait.
         drop(theirs);
         wire.wait(moment).unwrap();
     }
