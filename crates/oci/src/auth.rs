@@ -7,22 +7,22 @@ use serde::Deserialize;
 
 use crate::{Error, Reference, shown};
 
-/// Most bytes of a file of credentials.
+/// Maximum size of a file of credentials, in bytes.
 pub const MAX_FILE: u64 = 1 << 20;
 
-/// The names of Docker's own registry in such a file.
+/// The names under which a file of credentials lists Docker's own registry.
 const DOCKER: [&str; 3] = [
     "https://index.docker.io/v1/",
     "index.docker.io",
     "registry-1.docker.io",
 ];
 
-/// A user and a password.
+/// A user name and a password for a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// The user.
+    /// The user name.
     pub user: String,
-    /// Her password.
+    /// The password of the user.
     pub password: String,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// As HTTP's basic authentication has it.
+    /// The value of an `Authorization` header for HTTP's basic authentication.
     #[must_use]
     pub fn basic(&self) -> String {
         format!(
@@ -57,11 +57,12 @@ struct Entry {
     auth: Option<String>,
 }
 
-/// Finds the credentials for a reference in a file as Docker, Podman and others write it
-/// (containers-auth.json(5)): the most exact of `host/name/part`, `host/name` and `host`.
+/// Returns the credentials for a reference from a file in the format of containers-auth.json(5),
+/// which Docker, Podman and others write. The most exact entry of `host/name/part`, `host/name` and
+/// `host` counts.
 ///
 /// # Errors
-/// When the file is no such file.
+/// Fails if the file does not have this format.
 pub fn find(what: &str, text: &[u8], reference: &Reference) -> Result<Option<Credentials>, Error> {
     let file: File = serde_json::from_slice(text)
         .map_err(|error| Error::bad(what, format!("not a file of credentials: {error}")))?;
@@ -109,13 +110,13 @@ pub fn find(what: &str, text: &[u8], reference: &Reference) -> Result<Option<Cre
 /// The authentication that a registry demands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Challenge {
-    /// User and password.
+    /// The registry asks for a user name and a password.
     Basic,
-    /// A token from another server.
+    /// The registry asks for a token from another server.
     Bearer {
-        /// The URL of the server that gives out tokens.
+        /// The URL of the server that issues tokens.
         realm: String,
-        /// The service that the token is for.
+        /// The service for which the token is valid.
         service: Option<String>,
         /// The actions that the token allows.
         scope: Option<String>,
@@ -123,7 +124,7 @@ pub enum Challenge {
 }
 
 impl Challenge {
-    /// Reads a `WWW-Authenticate` header; nothing when it is of a kind that is not known.
+    /// Reads a `WWW-Authenticate` header. Returns `None` for an unknown kind of authentication.
     #[must_use]
     pub fn read(header: &str) -> Option<Self> {
         let (kind, rest) = header.trim().split_once(' ').unwrap_or((header.trim(), ""));
@@ -143,7 +144,7 @@ impl Challenge {
     }
 }
 
-/// `name="value",name=value`, as HTTP writes them.
+/// Reads a list `name="value",name=value`, the syntax of HTTP's parameters.
 fn parameters(text: &str) -> Option<BTreeMap<String, String>> {
     let mut all = BTreeMap::new();
     let mut rest = text.trim_start();
@@ -180,7 +181,7 @@ fn parameters(text: &str) -> Option<BTreeMap<String, String>> {
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Writes base64.
+/// Returns bytes as base64 text.
 fn encode(bytes: &[u8]) -> String {
     let mut text = String::new();
     for group in bytes.chunks(3) {
@@ -197,7 +198,7 @@ fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// Reads base64.
+/// Returns the bytes of base64 text.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let text = text.trim().trim_end_matches('=');
     let mut bytes = Vec::with_capacity(text.len() * 3 / 4);

@@ -6,16 +6,16 @@ use serde::Deserialize;
 
 use crate::{Digest, Error, MAX_CONFIG, MAX_LAYERS, Platform, shown};
 
-/// Most words of a command, and most settings of its environment.
+/// Maximum number of words of a command, and of settings of its environment.
 const MAX_WORDS: usize = 1000;
 
-/// Most bytes of all of them.
+/// Maximum size of all words and settings together, in bytes.
 const MAX_TEXT: usize = 32 << 10;
 
-/// The parts of an image's configuration that are used.
+/// The parts of an image's configuration that this crate uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The platform that the image is built for.
+    /// The platform for which the image is built.
     pub platform: Platform,
     /// The digests of the layers as tar archives, the lowest first.
     pub diff_ids: Vec<Digest>,
@@ -23,18 +23,18 @@ pub struct Config {
     pub command: Command,
 }
 
-/// The command of an image and its surroundings.
+/// The command of an image, with its environment, user and working directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command {
-    /// Program and arguments; empty when the image names none.
+    /// The program and its arguments; empty if the image names no command.
     pub words: Vec<String>,
-    /// `NAME=value`.
+    /// The settings of the environment, each as `NAME=value`.
     pub environment: Vec<String>,
-    /// User and perhaps group, by name or number; empty for root.
+    /// The user and optionally the group, by name or number; empty for root.
     pub user: String,
     /// The working directory; `/` if the image names none.
     pub folder: String,
-    /// The signal that ends it, by name or number; empty for TERM.
+    /// The signal that stops the command, by name or number; empty for TERM.
     pub stop_signal: String,
 }
 
@@ -76,10 +76,10 @@ struct RawCommand {
 }
 
 impl Config {
-    /// Reads a configuration; `what` is its name in messages.
+    /// Reads the configuration of an image. `what` is the name of the configuration in messages.
     ///
     /// # Errors
-    /// Fails if the text is no configuration, or names more than any image needs.
+    /// Fails if the text is not a configuration, or if a limit of this module is exceeded.
     pub fn read(what: &str, bytes: &[u8]) -> Result<Self, Error> {
         let bad = |problem: String| Error::bad(what, problem);
         if bytes.len() as u64 > MAX_CONFIG {
@@ -113,7 +113,7 @@ impl Config {
 fn command(what: &str, raw: RawCommand) -> Result<Command, Error> {
     let mut words = raw.entrypoint.unwrap_or_default();
     words.extend(raw.cmd.unwrap_or_default());
-    // The last setting of a name counts, as for a program that is given both.
+    // If a variable is set twice, the last setting counts.
     let mut environment: Vec<String> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     for setting in raw.env.unwrap_or_default() {

@@ -10,20 +10,20 @@ use sha2::{Digest as _, Sha256};
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest of these bytes.
+    /// Returns the digest of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The digits alone, as blobs are called.
+    /// Returns only the hexadecimal digits, which are the file name of a blob.
     #[must_use]
     pub fn hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Names the stack whose topmost layer this is, on the stack `below`: the chain ids
-    /// of the image specification.
+    /// Returns the chain id (OCI image specification) of the stack that has this layer on top of
+    /// the stack `below`.
     #[must_use]
     pub fn on(&self, below: Option<&Self>) -> Self {
         match below {
@@ -45,13 +45,13 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The text is no digest that is taken.
+/// The text is not a supported digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadDigest {
-    /// Some other algorithm.
+    /// The digest uses an algorithm other than SHA-256.
     #[error("a digest other than sha256")]
     Algorithm,
-    /// Not a digest.
+    /// The text is not a digest.
     #[error("not a digest: expected sha256: and 64 hexadecimal digits in lower case")]
     Form,
 }
@@ -84,12 +84,12 @@ impl FromStr for Digest {
 pub struct Hasher(Sha256);
 
 impl Hasher {
-    /// Takes the next piece.
+    /// Adds the next piece of data.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The digest of all pieces.
+    /// Returns the digest of all pieces.
     #[must_use]
     pub fn finish(self) -> Digest {
         Digest(self.0.finalize().into())

@@ -1,4 +1,4 @@
-//! Images that lie in a folder: OCI layouts, and archives of `docker save`.
+//! Images in a local folder: OCI layouts, and archives of `docker save`.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use crate::{
     Manifest, Platform, shown,
 };
 
-/// The file that makes a folder a layout.
+/// The file that marks a folder as an OCI layout.
 pub const MARK: &str = "oci-layout";
 
 /// The file that lists the images of a layout.
@@ -26,7 +26,7 @@ pub const SAVED: &str = "manifest.json";
 /// The folder of a layout's blobs.
 pub const BLOBS: &str = "blobs/sha256";
 
-/// Maximum number of indexes in indexes that are followed.
+/// Maximum depth of indexes inside indexes.
 const MAX_INDEX_DEPTH: usize = 3;
 
 /// A folder with images.
@@ -36,29 +36,29 @@ pub struct Layout {
     path: PathBuf,
 }
 
-/// An image in a layout, whose documents all match their digests.
+/// An image in a layout. All its documents match their digests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// The digest of its manifest; none for an archive of `docker save`.
+    /// The digest of the image's manifest; `None` for an archive of `docker save`.
     pub digest: Option<Digest>,
-    /// Its configuration.
+    /// The configuration of the image.
     pub config: Config,
-    /// That as it is written.
+    /// The text of the configuration, unchanged.
     pub config_text: Vec<u8>,
-    /// Its layers, the lowest first.
+    /// The layers of the image, the lowest first.
     pub layers: Vec<Layer>,
 }
 
 /// A layer of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// Its file in the layout.
+    /// The file of the layer in the layout.
     pub file: String,
-    /// The expected digest and size; `docker save` gives none.
+    /// The expected digest and size of the file; `None` for an archive of `docker save`.
     pub blob: Option<Descriptor>,
-    /// The digest of the tar archive in it.
+    /// The digest of the uncompressed tar archive.
     pub diff_id: Digest,
-    /// Names the stack up to this layer, see [`Digest::on`].
+    /// The chain id of the stack up to this layer, see [`Digest::on`].
     pub chain_id: Digest,
 }
 
@@ -78,10 +78,10 @@ struct Saved {
 }
 
 impl Layout {
-    /// Opens a folder, whose path is trusted.
+    /// Opens a folder of images. The caller trusts the path of the folder.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// Fails if the folder cannot be opened.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder =
@@ -92,7 +92,7 @@ impl Layout {
         })
     }
 
-    /// True when the folder at `path` holds images.
+    /// Returns true if the folder at `path` contains images.
     #[must_use]
     pub fn is_at(path: &Path) -> bool {
         let has = |name: &str| {
@@ -103,10 +103,10 @@ impl Layout {
         (has(MARK) && has(INDEX)) || (has(SAVED) && !path.join("usr").exists())
     }
 
-    /// Reads an image and all its documents. Its layers need not be there.
+    /// Reads an image and all its documents. The files of its layers may be missing.
     ///
     /// # Errors
-    /// For a file that is no image, or not the wanted one.
+    /// Fails if the file is not an image, or not the requested image.
     pub fn image(&self, name: Option<&str>, wanted: &Platform) -> Result<Image, Error> {
         match self.is_file(INDEX)? {
             true => self.listed(name, wanted),
@@ -155,7 +155,7 @@ impl Layout {
         ))
     }
 
-    /// The image of a manifest.
+    /// Returns the image that a manifest describes.
     fn described(
         &self,
         digest: Digest,
@@ -200,12 +200,11 @@ impl Layout {
         image(None, text, &shown(&saved.config), files.collect(), wanted)
     }
 
-    /// Opens the file of a layer and checks its length and its digest. Reading starts at
-    /// its beginning; the unpacked data must also be checked against the layer's own
-    /// digest.
+    /// Opens the file of a layer and checks its length and its digest. The returned file is at its
+    /// beginning. The caller must also check the uncompressed data against the digest of the layer.
     ///
     /// # Errors
-    /// When its size or digest is wrong.
+    /// Fails if the size or the digest of the file is wrong.
     pub fn open_layer(&self, layer: &Layer) -> Result<File, Error> {
         let (mut file, size) = self.open_file(&layer.file)?;
         let what = self.show(&layer.file);
@@ -234,7 +233,7 @@ impl Layout {
         Ok(file)
     }
 
-    /// Reads a document and checks it.
+    /// Reads a document of the layout and checks its size and digest.
     fn blob(&self, blob: &Descriptor, most: u64) -> Result<Vec<u8>, Error> {
         let name = blob_name(&blob.digest);
         let bytes = self.read(&name, most)?;
@@ -277,7 +276,7 @@ impl Layout {
         }
     }
 
-    /// Opens a regular file of the layout, never through a link.
+    /// Opens a regular file of the layout. Fails if the path leads through a symbolic link.
     fn open_file(&self, name: &str) -> Result<(File, u64), Error> {
         let flags =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -299,7 +298,7 @@ pub fn blob_name(digest: &Digest) -> String {
     format!("{BLOBS}/{}", digest.hex())
 }
 
-/// The digest of the rest of a file.
+/// Returns the digest of a file, from its current position to its end.
 fn digest_of(file: &mut File) -> io::Result<Digest> {
     let mut hasher = Hasher::default();
     let mut buffer = vec![0; 256 << 10];

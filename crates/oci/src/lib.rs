@@ -1,9 +1,9 @@
 //! Parses the descriptions of container images: references, indexes, manifests, configurations,
 //! layouts, credentials.
 //!
-//! All input comes from strangers: its size is bounded before it is read, it is checked against its
-//! digest if it has one, and only the fields of [`Image`] are used. There is no network here (that
-//! is `zonefetch`), and nothing is unpacked (that is `brand`).
+//! All input comes from strangers. The size of a document is limited before the document is read, a
+//! document with a digest is checked against that digest, and only the fields of [`Image`] are
+//! used. This crate uses no network (`zonefetch` does) and unpacks nothing (`brand` does).
 //!
 //! | file | holds |
 //! |---|---|
@@ -30,26 +30,26 @@ pub use layout::{Image, Layer, Layout};
 pub use manifest::{Descriptor, Document, Manifest, Platform};
 pub use reference::{BadReference, Reference, is_loopback};
 
-/// Most layers of an image, as in other tools.
+/// Maximum number of layers of an image; other tools have the same limit.
 pub const MAX_LAYERS: usize = 127;
 
 /// Maximum size of an index or a manifest, in bytes: the size that registries must accept.
 pub const MAX_MANIFEST: u64 = 4 << 20;
 
-/// Most bytes of a configuration.
+/// Maximum size of a configuration, in bytes.
 pub const MAX_CONFIG: u64 = 4 << 20;
 
-/// Most bytes of a layer as it is transferred.
+/// Maximum size of a compressed layer, in bytes.
 pub const MAX_LAYER: u64 = 1 << 38;
 
-/// An image cannot be used.
+/// The reason why an image cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Its content is invalid.
+    /// A document or file of the image has invalid content.
     #[error("{what}: {problem}")]
     Bad {
-        /// The document, or the file.
+        /// The name of the document or file.
         what: String,
         /// The description of the problem.
         problem: String,
@@ -57,19 +57,19 @@ pub enum Error {
     /// A blob does not match its digest.
     #[error("{what}: expected {expected}, found {found}")]
     Mismatch {
-        /// The blob.
+        /// The name of the blob.
         what: String,
         /// The requested digest.
         expected: Digest,
         /// The digest of the content.
         found: Digest,
     },
-    /// A file cannot be read.
+    /// A file of the image cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Io {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -90,7 +90,8 @@ impl Error {
     }
 }
 
-/// A text of a stranger for a message: short, and without terminal tricks.
+/// Returns untrusted text in a form that is safe in a message: short, and without control
+/// characters for the terminal.
 #[must_use]
 pub fn shown(text: &str) -> String {
     text.chars()

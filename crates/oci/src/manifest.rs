@@ -1,5 +1,5 @@
-//! Indexes, which name an image for each kind of machine, and manifests, which name its
-//! layers.
+//! Indexes, which name an image for each platform, and manifests, which name the layers of an
+//! image.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::{Digest, Error, MAX_CONFIG, MAX_LAYER, MAX_LAYERS, MAX_MANIFEST, shown};
 
-/// Media types of indexes, then those of manifests, for requests to a registry.
+/// The media types of indexes, followed by those of manifests, for requests to a registry.
 pub const MEDIA_TYPES: [&str; 4] = [
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
@@ -15,16 +15,17 @@ pub const MEDIA_TYPES: [&str; 4] = [
     "application/vnd.docker.distribution.manifest.v2+json",
 ];
 
-/// Configurations of images that run; a manifest may also hold anything else.
+/// The media types of configurations of runnable images. A manifest may also describe other
+/// content.
 const CONFIGS: [&str; 2] = [
     "application/vnd.oci.image.config.v1+json",
     "application/vnd.docker.container.image.v1+json",
 ];
 
-/// The annotation with the name of an image in a layout.
+/// The annotation that holds the name of an image in a layout.
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
-/// Most images in an index.
+/// Maximum number of images in an index.
 const MAX_ENTRIES: usize = 1024;
 
 /// The digest and the size of a blob.
@@ -32,25 +33,26 @@ const MAX_ENTRIES: usize = 1024;
 pub struct Descriptor {
     /// The media type that the descriptor names.
     pub media_type: String,
-    /// Its true name.
+    /// The digest of the blob.
     pub digest: Digest,
-    /// Its length in bytes.
+    /// The length of the blob in bytes.
     pub size: u64,
 }
 
-/// A kind of machine, in the words of Go.
+/// A platform, in the words of the Go language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Platform {
-    /// `linux`.
+    /// The operating system, for example `linux`.
     pub os: String,
-    /// `amd64`, `arm64`, ...
+    /// The processor architecture, for example `amd64` or `arm64`.
     pub architecture: String,
-    /// `v7`, ... where there are several.
+    /// The variant of the architecture, for example `v7`; `None` if there is only one variant.
     pub variant: Option<String>,
 }
 
 impl Platform {
-    /// Linux on the machine called `name`, by Go (`arm64`) or by the kernel (`aarch64`).
+    /// Returns the platform of Linux on an architecture. `name` is the name of the architecture in
+    /// Go (`arm64`) or in the kernel (`aarch64`).
     #[must_use]
     pub fn linux(name: &str) -> Self {
         let (name, variant) = match name.split_once('/') {
@@ -89,12 +91,12 @@ impl std::fmt::Display for Platform {
     }
 }
 
-/// An image of an index.
+/// An image that an index lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its manifest, or a further index.
+    /// The digest and size of the image's manifest, or of a further index.
     pub descriptor: Descriptor,
-    /// The platform that the image runs on, if the index names it.
+    /// The platform of the image, if the index names one.
     pub platform: Option<Platform>,
     /// The name of the image in a layout.
     pub name: Option<String>,
@@ -103,16 +105,16 @@ pub struct Entry {
 /// The blobs of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// Its configuration.
+    /// The blob of the configuration.
     pub config: Descriptor,
-    /// Its layers, the lowest first.
+    /// The blobs of the layers, the lowest first.
     pub layers: Vec<Descriptor>,
 }
 
-/// The kinds of document that a reference can lead to.
+/// The kinds of document to which a reference can lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Document {
-    /// Several images.
+    /// An index of several images.
     Index(Vec<Entry>),
     /// The manifest of a single image.
     Manifest(Manifest),
@@ -160,10 +162,11 @@ struct Raw {
 }
 
 impl Document {
-    /// Reads an index or a manifest; `what` is its name in messages.
+    /// Reads an index or a manifest. `what` is the name of the document in messages.
     ///
     /// # Errors
-    /// For a document that is neither, and for images that are no file systems.
+    /// Fails if the document is neither an index nor a manifest, or if the image is not a file
+    /// system.
     pub fn read(what: &str, bytes: &[u8]) -> Result<Self, Error> {
         let bad = |problem: String| Error::bad(what, problem);
         if bytes.len() as u64 > MAX_MANIFEST {
@@ -196,8 +199,8 @@ impl Document {
                 }
                 manifest(what, config, layers).map(Self::Manifest)
             }
-            // A document that some programs read as an index and others as a manifest is
-            // a known attack.
+            // Refuses a document that some programs read as an index and others as a manifest: this
+            // ambiguity is a known attack.
             _ => Err(bad("neither an index nor a manifest".to_owned())),
         }
     }
@@ -283,17 +286,17 @@ fn descriptor(what: &str, raw: RawDescriptor, most: u64) -> Result<Descriptor, E
     })
 }
 
-/// Chooses the image for a kind of machine.
+/// Returns the image for a platform.
 ///
 /// # Errors
-/// When none fits, with those that there are.
+/// Fails if no image fits. The error lists the available platforms.
 pub fn choose<'e>(what: &str, entries: &'e [Entry], wanted: &Platform) -> Result<&'e Entry, Error> {
     let fitting = |entry: &&Entry| entry.platform.as_ref().is_some_and(|one| one.fits(wanted));
     if let Some(entry) = entries.iter().find(fitting) {
         return Ok(entry);
     }
     match entries {
-        // Says nothing of machines; its configuration will.
+        // This entry names no platform. The configuration of the image names it.
         [one] if one.platform.is_none() => Ok(one),
         _ => {
             let all: Vec<String> = entries

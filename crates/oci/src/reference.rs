@@ -1,4 +1,4 @@
-//! Names of images in registries.
+//! References to images in registries.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,29 +6,29 @@ use std::str::FromStr;
 
 use crate::digest::Digest;
 
-/// The prefix of a reference to a registry on a command line.
+/// The prefix that marks a reference to a registry on a command line.
 pub const SCHEME: &str = "docker://";
 
-/// The registry of names without a registry, and the name of its server.
+/// The registry that is used if a reference names none, and the host name of its server.
 const DEFAULT: (&str, &str) = ("docker.io", "registry-1.docker.io");
 
-/// Longest name of a repository.
+/// Maximum length of the name of a repository, in bytes.
 const MAX_NAME: usize = 255;
 
-/// An image in a registry.
+/// A reference to an image in a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// The registry's name or address, with its port: `localhost:5000`.
+    /// The name or address of the registry, with its port: `localhost:5000`.
     pub host: String,
-    /// The repository: `library/debian`.
+    /// The name of the repository: `library/debian`.
     pub repository: String,
-    /// The tag; `latest` where neither tag nor digest is given.
+    /// The tag; `latest` if the reference has neither a tag nor a digest.
     pub tag: Option<String>,
     /// The required digest of the manifest.
     pub digest: Option<Digest>,
 }
 
-/// The text is no reference.
+/// The text is not a reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{}: {problem}; expected docker://host[:port]/name[:tag][@sha256:digest]",
@@ -40,7 +40,8 @@ pub struct BadReference {
 }
 
 impl Reference {
-    /// Returns the argument with which a manifest is requested: the digest, else the tag.
+    /// Returns the name with which to request the manifest: the digest if there is one, else the
+    /// tag.
     #[must_use]
     pub fn target(&self) -> String {
         match (&self.digest, &self.tag) {
@@ -59,14 +60,14 @@ impl Reference {
         }
     }
 
-    /// True for this machine itself: there, and only there, plain HTTP may be spoken.
+    /// Returns true if the registry is on this machine. Only then plain HTTP is allowed.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         is_loopback(&self.host)
     }
 }
 
-/// True when `host`, with or without a port, is this machine by its address.
+/// Returns true if `host`, with or without a port, is a loopback address or `localhost`.
 #[must_use]
 pub fn is_loopback(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
@@ -146,7 +147,8 @@ impl FromStr for Reference {
     }
 }
 
-/// A name or an address, and perhaps a port: nothing that could be more in an URL.
+/// Returns true for a host name or an address with an optional port. Every other character is
+/// refused, because the text becomes part of a URL.
 pub(crate) fn is_authority(text: &str) -> bool {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
@@ -188,7 +190,8 @@ fn is_tag(tag: &str) -> bool {
         && tag.bytes().all(|b| is_word(b) || b == b'.' || b == b'-')
 }
 
-/// Lower case words, with single separators between them: `.`, `_`, `__` or dashes.
+/// Returns true for lower case words with one separator between two words: `.`, `_`, `__` or
+/// dashes.
 fn is_component(text: &str) -> bool {
     let is_word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = text.as_bytes();
