@@ -1,4 +1,4 @@
-//! The database of dpkg (deb-conffiles(5), dpkg-query(1), `/var/lib/dpkg`).
+//! Reads the database of dpkg (deb-conffiles(5), dpkg-query(1), `/var/lib/dpkg`).
 
 mod records;
 mod status;
@@ -20,11 +20,12 @@ use crate::{Database, Error, Package};
 /// The folder of the database, below the root.
 pub const DIR: &str = "var/lib/dpkg";
 
-/// The folder in it with the records that the status file does not have yet: dpkg writes
-/// that anew only now and then, and when it ends. Ended by force it leaves them here.
+/// The folder, in the database, of records that are newer than the status file. dpkg writes the
+/// status file only at times, and when it ends. If dpkg is killed, it leaves the records in this
+/// folder.
 const UPDATES: &str = "updates";
 
-/// Most of them; dpkg itself has no more than some hundreds.
+/// Maximum number of records in that folder. dpkg itself writes some hundreds at most.
 const MAX_UPDATES: usize = 10_000;
 
 /// The dpkg database of one root.
@@ -36,12 +37,13 @@ pub struct Dpkg {
 }
 
 impl Dpkg {
-    /// Opens and reads the database of the system at `root`; `None` when it has none.
+    /// Opens and reads the database of the system at `root`. Returns `None` if the system has no
+    /// such database.
     ///
     /// # Errors
-    /// Fails when the database is there and cannot be read.
+    /// Fails if the database exists and cannot be read.
     pub fn open(root: &Path) -> Result<Option<Self>, Error> {
-        // The caller's way to the root may be a descriptor of its own.
+        // `root` may be the path of an open descriptor in /proc.
         let path = Path::new("/").join(DIR);
         let io = |path: &Path, errno: Errno| Error::Io {
             path: path.to_owned(),
@@ -50,8 +52,8 @@ impl Dpkg {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root_fd =
             rustix::fs::open(root, flags, Mode::empty()).map_err(|errno| io(root, errno))?;
-        // Links on the way are the system's own (a /var on another disk), and
-        // lead nowhere but below its root.
+        // Symbolic links on the path belong to the system (for example a /var on another disk).
+        // They are resolved below its root.
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let dir = match rustix::fs::openat2(root_fd, DIR, flags, Mode::empty(), resolve) {
             Ok(dir) => dir,
@@ -73,12 +75,12 @@ impl Dpkg {
         Ok(Some(database))
     }
 
-    /// Puts the records that dpkg left aside in place of those of the status file, in their
-    /// order, as dpkg does when it is called next.
+    /// Replaces records of the status file with the newer records that dpkg left in `updates`, in
+    /// their order. dpkg does the same when it is called next.
     fn update(&mut self) -> Result<(), Error> {
         for name in self.updates()? {
             let name = Path::new(UPDATES).join(name);
-            // It has just ended, and taken them away.
+            // dpkg has just ended, and has removed the newer records.
             let Some(file) = self.open_file(&name)? else {
                 continue;
             };
@@ -98,7 +100,7 @@ impl Dpkg {
         Ok(())
     }
 
-    /// The names of those records: numbers with zeros in front.
+    /// Returns the file names of the newer records: numbers with leading zeros.
     fn updates(&self) -> Result<Vec<String>, Error> {
         let failed = |errno: Errno| Error::Io {
             path: self.path.join(UPDATES),
@@ -128,7 +130,7 @@ impl Dpkg {
         Ok(names)
     }
 
-    /// The begin of the names of the package's files in `info`.
+    /// Returns the prefix of the names of the package's files in `info`.
     #[must_use]
     pub fn info_stem(package: &Package) -> String {
         if package.multi_arch_same {
@@ -138,7 +140,7 @@ impl Dpkg {
         }
     }
 
-    /// Opens a regular file of the database; `None` when it is absent.
+    /// Opens a regular file of the database. Returns `None` if the file does not exist.
     fn open_file(&self, name: &Path) -> Result<Option<File>, Error> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;

@@ -1,4 +1,5 @@
-//! Compares the packages of a root with those of another host, in a form that can be sent there.
+//! Compares the packages of a root with those of another host. The inventory can be sent to that
+//! host.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -6,13 +7,13 @@ use std::fmt;
 
 use crate::{Database, Status, version};
 
-/// The identity of a package: the name, and the architecture where several may be installed at
-/// once.
+/// The identity of a package: its name, and its architecture if packages of several architectures
+/// can be installed at once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// The package's name.
     pub name: String,
-    /// Its architecture; empty where that makes no difference.
+    /// The architecture; empty if only one architecture can be installed.
     pub architecture: String,
 }
 
@@ -26,30 +27,30 @@ impl fmt::Display for Key {
     }
 }
 
-/// The packages that are in place in a root, with their versions.
+/// The installed packages of a root, with their versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inventory {
-    /// The package manager; empty where there is none.
+    /// The name of the package manager; empty if the root has none.
     pub manager: String,
-    /// Versions by package.
+    /// The version of each package.
     pub packages: BTreeMap<Key, String>,
-    /// Packages that were begun and not finished.
+    /// Packages whose installation was started and not finished.
     pub broken: Vec<Key>,
 }
 
-/// A package that is not the same on both sides.
+/// A package that differs between the source and this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// The package.
+    /// The identity of the package.
     pub package: Key,
-    /// Its version where the zone comes from; none where it was not installed.
+    /// The version at the source of the zone; `None` if the package was not installed there.
     pub source: Option<String>,
-    /// Its version here; none where it is not installed.
+    /// The version on this host; `None` if the package is not installed here.
     pub here: Option<String>,
 }
 
 impl Mismatch {
-    /// Compares the source's version with the one here, if both have the package.
+    /// Compares the version of the source with the version on this host, if both have the package.
     #[must_use]
     pub fn order(&self) -> Option<Ordering> {
         match (&self.source, &self.here) {
@@ -58,8 +59,8 @@ impl Mismatch {
         }
     }
 
-    /// Returns whether both have the same upstream release and differ only in the distribution's
-    /// patches.
+    /// Returns true if both versions have the same upstream release and differ only in the patches
+    /// of the distribution.
     #[must_use]
     pub fn is_patch(&self) -> bool {
         match (&self.source, &self.here) {
@@ -69,17 +70,17 @@ impl Mismatch {
     }
 }
 
-/// The packages that must be the same.
+/// The packages that must have the same version on both hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// All: the zone runs this host's programs with its own records of them.
+    /// All packages: the zone runs programs of this host, and keeps its own records of them.
     All,
-    /// Those that both have: the zone has programs of its own.
+    /// Only packages that both hosts have: the zone has its own programs.
     Common,
 }
 
 impl Inventory {
-    /// Returns the inventory of a database.
+    /// Returns the inventory of a package database.
     #[must_use]
     pub fn of(database: &dyn Database) -> Self {
         let mut inventory = Self {
@@ -107,7 +108,7 @@ impl Inventory {
         inventory
     }
 
-    /// Returns the differences between the source's packages, which these are, and those `here`.
+    /// Returns the differences between `self`, the packages of the source, and `here`.
     #[must_use]
     pub fn compare(&self, here: &Self, scope: Scope) -> Vec<Mismatch> {
         let mut all = Vec::new();

@@ -1,9 +1,8 @@
-//! Package inventories: the packages in the database of a root's package manager.
+//! Reads the inventory of packages from the database of a root's package manager.
 //!
-//! Only dpkg is known so far; the rest of the system uses [`Database`], so that others
-//! can be added. Nothing here runs a program or changes a file, and every file is taken
-//! as hostile: read with bounds on lines, entries and total size, and opened without
-//! leaving the root.
+//! Only dpkg is supported. Callers use the trait [`Database`], so that other package managers can
+//! be added. This crate runs no program and changes no file. Every file is hostile input: lines,
+//! entries and total size are limited, and no path leaves the root.
 
 pub mod dpkg;
 pub mod inventory;
@@ -17,29 +16,29 @@ use std::path::{Path, PathBuf};
 pub use inventory::{Inventory, Mismatch, Scope};
 pub use lines::ParseError;
 
-/// The state of an installation, in dpkg's words.
+/// The state of a package's installation, in the words of dpkg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
-    /// Known by name only.
+    /// The database knows only the name of the package.
     NotInstalled,
-    /// Removed; configuration files are left.
+    /// The package is removed; its configuration files are left.
     ConfigFiles,
-    /// An unpack was begun and not finished.
+    /// dpkg started to unpack the package and did not finish.
     HalfInstalled,
-    /// Unpacked, never configured.
+    /// The package is unpacked, and was never configured.
     Unpacked,
-    /// Configuration was begun and not finished.
+    /// dpkg started to configure the package and did not finish.
     HalfConfigured,
-    /// Waits for another package's trigger.
+    /// The package waits for a trigger of another package.
     TriggersAwaited,
-    /// Has triggers of its own to run.
+    /// The package has its own triggers to run.
     TriggersPending,
-    /// Complete.
+    /// The package is installed completely.
     Installed,
 }
 
 impl Status {
-    /// True when the package's files are in place.
+    /// Returns true if the files of the package are in place.
     #[must_use]
     pub fn is_unpacked(self) -> bool {
         self >= Self::Unpacked
@@ -49,82 +48,82 @@ impl Status {
 /// A configuration file that a package owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conffile {
-    /// Its absolute path; it has no `..`.
+    /// The absolute path of the file, without `..`.
     pub path: PathBuf,
-    /// The MD5 sum of the file as packaged; `None` while it was never put in place.
+    /// The MD5 sum of the packaged file; `None` if the file was never installed.
     pub md5: Option<[u8; 16]>,
-    /// The present version of the package no longer has it.
+    /// True if the installed version of the package no longer has this file.
     pub obsolete: bool,
-    /// The package wants it removed.
+    /// True if the package wants dpkg to remove this file.
     pub remove_on_upgrade: bool,
 }
 
-/// A package of an inventory.
+/// A package in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
-    /// Its name.
+    /// The name of the package.
     pub name: String,
-    /// Its architecture; empty where the record has none.
+    /// The architecture; empty if the record has none.
     pub architecture: String,
-    /// Its version; empty where the record has none.
+    /// The version; empty if the record has none.
     pub version: String,
-    /// The state of its installation.
+    /// The state of the package's installation.
     pub status: Status,
-    /// True when several architectures of it may be installed at once.
+    /// True if several architectures of the package can be installed at once.
     pub multi_arch_same: bool,
-    /// Its configuration files.
+    /// The configuration files of the package.
     pub conffiles: Vec<Conffile>,
 }
 
 /// The package database of one root.
 pub trait Database: fmt::Debug {
-    /// The package manager's name.
+    /// Returns the name of the package manager.
     fn manager(&self) -> &'static str;
 
-    /// Every package on record, in the order of the database.
+    /// Returns every recorded package, in the order of the database.
     fn packages(&self) -> &[Package];
 
-    /// Every path a package put into the root, directories included.
+    /// Returns every path that a package installed in the root, with directories.
     ///
     /// # Errors
-    /// Fails when the record is missing, unreadable or malformed.
+    /// Fails if the record is missing, unreadable or malformed.
     fn paths(&self, package: &Package) -> Result<Vec<PathBuf>, Error>;
 
-    /// The files of a package with their MD5 sums as packaged, configuration
-    /// files excepted. Empty when the package came without.
+    /// Returns the files of a package with the MD5 sums of the packaged content, without
+    /// configuration files. Empty if the package has no such list.
     ///
     /// # Errors
-    /// Fails when the record is unreadable or malformed.
+    /// Fails if the record is unreadable or malformed.
     fn checksums(&self, package: &Package) -> Result<Vec<(PathBuf, [u8; 16])>, Error>;
 }
 
-/// A package database cannot be used.
+/// The reason why a package database cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A system call failed.
+    /// A system call on a file failed.
     #[error("cannot read {}", path.display())]
     Io {
-        /// The file, as the system names it whose root was opened.
+        /// The path of the file inside the root.
         path: PathBuf,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// A file has invalid content.
+    /// A file of the database has invalid content.
     #[error("cannot read {}", path.display())]
     Malformed {
-        /// The file, as the system names it whose root was opened.
+        /// The path of the file inside the root.
         path: PathBuf,
-        /// The problem and its position.
+        /// The problem and its position in the file.
         source: ParseError,
     },
 }
 
-/// Reads the package database of the system whose root is at `root`; `None` when
-/// it has none that is known.
+/// Reads the package database of the system whose root is at `root`. Returns `None` if the system
+/// has no supported database.
 ///
 /// # Errors
-/// Fails when there is one and it cannot be read.
+/// Fails if the database exists and cannot be read.
 pub fn open(root: &Path) -> Result<Option<Box<dyn Database>>, Error> {
     Ok(dpkg::Dpkg::open(root)?.map(|dpkg| Box::new(dpkg) as Box<dyn Database>))
 }

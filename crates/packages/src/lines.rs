@@ -1,36 +1,36 @@
-//! Lines of a text file, with bounds.
+//! Reads the lines of a text file, with limits.
 
 use std::io::{self, BufRead};
 
-/// Longest line in bytes. Dependency lists of some kilobytes are common.
+/// Maximum length of a line in bytes. Lists of dependencies with some kilobytes are common.
 pub const MAX_LINE: usize = 1 << 20;
 
-/// Most bytes in one file.
+/// Maximum size of one file, in bytes.
 pub const MAX_FILE: u64 = 256 << 20;
 
-/// A file has invalid content.
+/// The reason why a file cannot be read as lines.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// Reading failed.
+    /// A read of the file failed.
     #[error("line {line}")]
     Io {
-        /// The line that could not be read, from 1.
+        /// The number of the line that could not be read; the first is 1.
         line: u64,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The text is wrong.
+    /// The text of a line is invalid.
     #[error("line {line}: {problem}")]
     Syntax {
-        /// The line, from 1.
+        /// The number of the line; the first is 1.
         line: u64,
         /// The description of the problem.
         problem: &'static str,
     },
 }
 
-/// Reads line by line into one buffer.
+/// Reads a file line by line into one buffer.
 #[derive(Debug)]
 pub struct Lines<R> {
     reader: R,
@@ -49,7 +49,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// The next line without its line feed; `None` at the end.
+    /// Returns the next line without its line feed, or `None` at the end of the file.
     pub fn next_line(&mut self) -> Result<Option<&[u8]>, ParseError> {
         self.buffer.clear();
         self.line += 1;
@@ -84,7 +84,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// Complains about the line last read.
+    /// Returns an error about the line that was read last.
     pub const fn wrong(&self, problem: &'static str) -> ParseError {
         ParseError::Syntax {
             line: self.line,

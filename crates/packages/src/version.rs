@@ -1,4 +1,4 @@
-//! The order of Debian's versions, as deb-version(7) defines it.
+//! Compares versions of Debian packages, as deb-version(7) defines.
 
 use std::cmp::Ordering;
 
@@ -12,8 +12,8 @@ pub fn compare(a: &str, b: &str) -> Ordering {
         .then_with(|| part(revision_a.as_bytes(), revision_b.as_bytes()))
 }
 
-/// Returns whether two versions are of the same upstream release: they then differ only in the
-/// distribution's patches.
+/// Returns true if two versions have the same upstream release. They then differ only in the
+/// patches of the distribution.
 #[must_use]
 pub fn same_upstream(a: &str, b: &str) -> bool {
     let (epoch_a, upstream_a, _) = split(a);
@@ -21,20 +21,20 @@ pub fn same_upstream(a: &str, b: &str) -> bool {
     number(epoch_a, epoch_b).is_eq() && part(upstream_a.as_bytes(), upstream_b.as_bytes()).is_eq()
 }
 
-/// `[epoch:]upstream[-revision]`.
+/// Splits a version `[epoch:]upstream[-revision]` into its three parts.
 fn split(version: &str) -> (&str, &str, &str) {
     let (epoch, rest) = version.split_once(':').unwrap_or(("0", version));
     let (upstream, revision) = rest.rsplit_once('-').unwrap_or((rest, ""));
     (epoch, upstream, revision)
 }
 
-/// Numbers of any length, by their digits.
+/// Compares two numbers of any length by their digits.
 fn number(a: &str, b: &str) -> Ordering {
     let (a, b) = (a.trim_start_matches('0'), b.trim_start_matches('0'));
     a.len().cmp(&b.len()).then_with(|| a.cmp(b))
 }
 
-/// Pieces that are no digits and numbers, in turn.
+/// Compares two texts by their parts: a part without digits and a number, in turn.
 fn part(mut a: &[u8], mut b: &[u8]) -> Ordering {
     while !a.is_empty() || !b.is_empty() {
         let (text_a, rest_a) = a.split_at(run(a, |byte| !byte.is_ascii_digit()));
@@ -63,7 +63,8 @@ fn run(text: &[u8], of: impl Fn(u8) -> bool) -> usize {
         .unwrap_or(text.len())
 }
 
-/// `~` before the end, the end before letters, letters before all else.
+/// Returns the rank of a character: `~` is before the end of the text, the end before letters, and
+/// letters before all other characters.
 fn weight(byte: Option<&u8>) -> i32 {
     match byte {
         Some(b'~') => -1,
@@ -80,7 +81,7 @@ mod tests {
 
     #[test]
     fn versions_are_ordered_as_dpkg_does() {
-        // Each before the next.
+        // Each version in this list is smaller than the next one.
         let order = [
             "0~~",
             "0~~a",

@@ -1,4 +1,4 @@
-//! The files of a package in `info`: lists of paths, and of checksums.
+//! The files of a package in dpkg's folder `info`: lists of paths, and of checksums.
 
 use std::ffi::OsStr;
 use std::io::BufRead;
@@ -7,16 +7,16 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::lines::{Lines, ParseError};
 
-/// Most paths of one package.
+/// Maximum number of paths of one package.
 pub const MAX_PATHS: usize = 2_000_000;
 
-/// Longest path in bytes, as the kernel has it.
+/// Maximum length of a path in bytes: the kernel's PATH_MAX.
 const MAX_PATH: usize = 4096;
 
-/// Reads a `list` file: absolute paths, one a line, `/.` for the root.
+/// Reads a `list` file: one absolute path in each line, and `/.` for the root.
 ///
 /// # Errors
-/// Fails on other lines, and when a bound is exceeded.
+/// Fails if a line has another form, or if a limit is exceeded.
 pub fn parse_list(reader: impl BufRead) -> Result<Vec<PathBuf>, ParseError> {
     let mut lines = Lines::new(reader);
     let mut paths = Vec::new();
@@ -34,10 +34,10 @@ pub fn parse_list(reader: impl BufRead) -> Result<Vec<PathBuf>, ParseError> {
     Ok(paths)
 }
 
-/// Reads an `md5sums` file: a sum, two blanks and a path below the root a line.
+/// Reads an `md5sums` file. Each line has a checksum, two blanks, and a path relative to the root.
 ///
 /// # Errors
-/// Fails on other lines, and when a bound is exceeded.
+/// Fails if a line has another form, or if a limit is exceeded.
 pub fn parse_md5sums(reader: impl BufRead) -> Result<Vec<(PathBuf, [u8; 16])>, ParseError> {
     let mut lines = Lines::new(reader);
     let mut sums = Vec::new();

@@ -1,20 +1,20 @@
-//! The status file: one stanza per package, as in deb-control(5).
+//! The status file of dpkg: one stanza per package, in the format of deb-control(5).
 
 use std::io::BufRead;
 
 use crate::lines::{Lines, ParseError};
 use crate::{Conffile, Package, Status};
 
-/// Most packages in one database.
+/// Maximum number of packages in one database.
 pub const MAX_PACKAGES: usize = 500_000;
 
-/// Most configuration files in one database.
+/// Maximum number of configuration files in one database.
 pub const MAX_CONFFILES: usize = 1_000_000;
 
-/// Longest name, version or architecture in bytes.
+/// Maximum length of a name, version or architecture, in bytes.
 const MAX_WORD: usize = 1024;
 
-/// The fields that are read; all others are passed over.
+/// The fields that this module reads. It ignores all other fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Field {
     Package,
@@ -44,18 +44,18 @@ impl Field {
     }
 }
 
-/// The fields that were read so far.
+/// The fields of the current stanza that were read so far.
 #[derive(Default)]
 struct Parser {
     packages: Vec<Package>,
     conffiles: usize,
-    /// The stanza that is being read.
+    /// The stanza that the reader is in.
     stanza: Option<Stanza>,
 }
 
 #[derive(Default)]
 struct Stanza {
-    /// The field that continuation lines belong to.
+    /// The field to which continuation lines belong.
     field: Option<Field>,
     name: String,
     architecture: String,
@@ -65,10 +65,10 @@ struct Stanza {
     conffiles: Vec<Conffile>,
 }
 
-/// Reads a status file.
+/// Reads the status file of dpkg.
 ///
 /// # Errors
-/// Fails on a file that dpkg itself would refuse, and when a bound is exceeded.
+/// Fails if dpkg itself would refuse the file, or if a limit is exceeded.
 pub fn parse(reader: impl BufRead) -> Result<Vec<Package>, ParseError> {
     let mut lines = Lines::new(reader);
     let mut parser = Parser::default();
@@ -152,8 +152,8 @@ impl Parser {
     }
 }
 
-/// A package or architecture name. It becomes part of file names, so it is kept
-/// to the characters that deb-control(5) allows, and upper case.
+/// Checks the name of a package or architecture. The name becomes part of file names, so only the
+/// characters of deb-control(5) and upper case letters are allowed.
 fn name(value: &[u8]) -> Result<String, &'static str> {
     let mut bytes = value.iter();
     let legal = bytes.next().is_some_and(u8::is_ascii_alphanumeric)
@@ -172,7 +172,7 @@ fn word(value: &[u8]) -> Result<String, &'static str> {
     }
 }
 
-/// "want flag status": only the last word tells the state on disk.
+/// Reads the field "want flag status". Only its last word gives the state on disk.
 fn status(value: &[u8]) -> Result<Status, &'static str> {
     let words: Vec<&[u8]> = value
         .split(u8::is_ascii_whitespace)
@@ -194,8 +194,8 @@ fn status(value: &[u8]) -> Result<Status, &'static str> {
     })
 }
 
-/// `path md5 [obsolete] [remove-on-upgrade]`; the path may hold spaces, so the
-/// line is taken apart from its end.
+/// Reads a line `path md5 [obsolete] [remove-on-upgrade]` from its end, because the path may
+/// contain spaces.
 fn conffile(line: &[u8]) -> Result<Conffile, &'static str> {
     let mut rest = line;
     let (mut obsolete, mut remove_on_upgrade) = (false, false);
