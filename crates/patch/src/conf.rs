@@ -1,5 +1,5 @@
-//! `/etc/patch/pdo.conf`: `num_proc=N`, as on Solaris 10, the number of patches that can be undone,
-//! and the health command.
+//! Reads `/etc/patch/pdo.conf`: `num_proc=N`, as on Solaris 10, the number of patches that can be
+//! undone, and the health command.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ use crate::health;
 /// Default number of patches of a zone that can be undone.
 const DEFAULT_KEPT_PATCHES: usize = 3;
 
-/// Time that the package manager of a zone may take when the file does not say.
+/// Timeout for the package manager of a zone if the file sets none.
 const TIME_LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// Maximum size of the file, in bytes.
@@ -22,15 +22,15 @@ const MAX_CONF_BYTES: u64 = 64 << 10;
 /// The settings of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conf {
-    /// Zones at a time.
+    /// Number of zones that are patched at a time.
     pub num_proc: Option<usize>,
-    /// Snapshots of former patches that a zone keeps.
+    /// Number of snapshots of former patches that a zone keeps.
     pub keep: usize,
-    /// The health command of zones that have none of their own.
+    /// The health command of zones that have no health command of their own.
     pub health: Option<String>,
     /// Timeout of the health command.
     pub health_within: Duration,
-    /// Time that the package manager of a zone may take; without one there is no limit.
+    /// Timeout for the package manager of a zone; `None` means no limit.
     pub time_limit: Option<Duration>,
 }
 
@@ -46,56 +46,56 @@ impl Default for Conf {
     }
 }
 
-/// Returns the path of the file.
+/// Returns the path of the configuration file.
 #[must_use]
 pub fn path(root: &Root) -> PathBuf {
     root.dir().join("etc/patch/pdo.conf")
 }
 
-/// The reason why the file is not used.
+/// The reason why the configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The system's error.
         source: std::io::Error,
     },
-    /// It is larger than a file of settings is.
+    /// The file is larger than a file of settings may be.
     #[error("{}: too large", .0.display())]
     TooLarge(PathBuf),
-    /// A line cannot be understood.
+    /// A line of the file is invalid.
     #[error("{}:{line}: {problem}", path.display())]
     Line {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The line, from 1.
+        /// The number of the line; the first is 1.
         line: usize,
-        /// The problem.
+        /// The problem with the line.
         problem: Problem,
     },
 }
 
-/// The problem in a line.
+/// The problem with a line of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// It has no sign of equality.
+    /// The line has no equals sign.
     #[error("expected NAME=VALUE")]
     NoValue,
-    /// The value is another word.
+    /// The value is not one of the allowed words.
     #[error("expected a number")]
     NoNumber,
-    /// No zone at a time is none at all.
+    /// The number of zones at a time is 0, so no zone would ever be patched.
     #[error("num_proc must be at least 1")]
     NoProcesses,
 }
 
-/// Reads the file; none is fine.
+/// Reads the configuration file. Without a file, all settings have their defaults.
 ///
 /// # Errors
-/// [`Error::Line`] names the line that cannot be understood.
+/// Fails with [`Error::Line`] if a line is invalid.
 pub fn load(root: &Root) -> Result<Conf, Error> {
     let path = path(root);
     let fail = |source| Error::Read {
@@ -124,7 +124,7 @@ fn parse(text: &str) -> Result<Conf, (usize, Problem)> {
         if line.trim_start().starts_with('#') {
             continue;
         }
-        // A command may have signs in it that are comments elsewhere.
+        // A health command may contain characters that begin a comment in other settings.
         if let Some(("health", command)) = line
             .split_once('=')
             .map(|(name, command)| (name.trim(), command.trim()))
@@ -147,21 +147,22 @@ fn parse(text: &str) -> Result<Conf, (usize, Problem)> {
             "keep" => conf.keep = value,
             "health_timeout" => conf.health_within = Duration::from_secs(value as u64),
             "time_limit" => conf.time_limit = time_limit(value as u64),
-            // Files of Solaris hosts may say more.
+            // Unknown settings are ignored, because the file of a Solaris host may have more of
+            // them.
             _ => {}
         }
     }
     Ok(conf)
 }
 
-/// A time limit as people write it: none is written 0.
+/// Reads a time limit such as `90s` or `10m`. The value 0 means no limit.
 #[must_use]
 pub fn time_limit(seconds: u64) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
-/// Returns the number of zones that are patched at a time: the requested number, by default the
-/// number of CPUs, and at most one and a half times as many and the number of zones.
+/// Returns the number of zones to patch at a time: the requested number, or else the number of
+/// CPUs. The result is at most 1.5 times the number of CPUs, and at most the number of zones.
 #[must_use]
 pub fn effective(asked: Option<usize>, cpus: usize, zones: usize) -> usize {
     let cpus = cpus.max(1);

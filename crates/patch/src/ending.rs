@@ -8,22 +8,23 @@ use zone::job;
 use crate::record;
 use crate::record::{Entry, Journal};
 
-/// The end of a transaction for its zone.
+/// The result of a transaction for its zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The zone is the old one.
+    /// The zone is unchanged.
     Old,
-    /// It was patched in place, and its next boot takes the snapshot from before.
+    /// The zone was patched in place and failed. Its next boot uses the snapshot from before the
+    /// patch.
     Back,
-    /// It is the new one.
+    /// The zone is patched.
     New(Box<Entry>),
 }
 
-/// Ends a transaction whose zone has its final state. The journal is removed last: until then the
-/// next command repeats these steps.
+/// Ends a transaction whose zone has its final state. The journal is removed last. If this process
+/// is killed before that, the next command repeats these steps.
 ///
 /// # Errors
-/// When something cannot be written or removed; the next call tries again.
+/// Fails if a file cannot be written or removed. The next call tries again.
 pub(crate) fn finish(
     host: &Host,
     subject: &Subject,
@@ -32,7 +33,8 @@ pub(crate) fn finish(
     end: &End,
 ) -> Result<(), Error> {
     let path = record::journal_of(&host.root, &subject.entry);
-    // The removal of the journal is durable, but links and renames in the zonepath are not.
+    // The removal of the journal is durable at once, but links and renames in the zonepath are not,
+    // so they are synced first.
     dataset.settle(&path)?;
     if let End::New(entry) = end {
         record::add(&host.root, &subject.entry, (**entry).clone())?;
@@ -52,10 +54,10 @@ fn forget_snapshot(dataset: &Dataset, name: &str) -> Result<(), Error> {
     }
 }
 
-/// The name of a snapshot, checked.
+/// Returns the text as the name of a snapshot.
 ///
 /// # Errors
-/// For a text that cannot be one.
+/// Fails if the text is not a legal name of a snapshot.
 pub(crate) fn name(text: &str) -> Result<Name, Error> {
     text.parse()
         .map_err(|error: storage::BadName| Error::Refused(error.to_string()))

@@ -1,4 +1,4 @@
-//! Zones that run: they are patched in a boot environment that a later boot takes.
+//! Patches running zones in a new boot environment, which the next boot uses.
 //!
 //! | step | a crash after it leaves |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | **the next boot is to take it**; history; clone and journal go | the same |
 //!
 //! Files that the zone writes after the snapshot stay in the former boot environment, as with Live
-//! Upgrade: data that must not belong on file systems of its own.
+//! Upgrade. Data that must not stay there belongs on separate file systems.
 
 use host::{Error, Host, flatten};
 use model::{State, ZoneName};
@@ -24,10 +24,10 @@ use zone::reboot;
 use crate::ending;
 use crate::record::{self, History, Standing};
 
-/// Refuses a zone whose next boot takes another root than the one that would be patched.
+/// Fails if the next boot of the zone uses another root than the one that would be patched.
 ///
 /// # Errors
-/// Says which.
+/// The error names the root of the next boot.
 pub(crate) fn refuse_pending(subject: &Subject) -> Result<(), Error> {
     match environments::marked(&subject.zonepath)? {
         (_, None) => Ok(()),
@@ -37,7 +37,7 @@ pub(crate) fn refuse_pending(subject: &Subject) -> Result<(), Error> {
     }
 }
 
-/// Returns whether the boot environment `name` stands on the layer with that tree.
+/// Returns true if the boot environment `name` uses the layer with this tree.
 fn holds(dataset: &Dataset, name: &Name, tree: &std::path::Path) -> Result<bool, Error> {
     if !dataset.snapshots()?.iter().any(|one| one.name == *name) {
         return Ok(false);
@@ -61,20 +61,20 @@ pub(crate) fn recover(
         }
         return Ok(false);
     }
-    // Or it was booted since.
+    // The zone may also have been booted into the boot environment since then.
     Ok(true)
 }
 
-/// The history of a zone, updated with the present state of its boot environments.
+/// Returns the history of a zone, updated with the present state of its boot environments.
 ///
 /// # Errors
-/// When it cannot be read.
+/// Fails if the history cannot be read.
 pub fn history(host: &Host, zone: &Zone) -> Result<History, Error> {
     let mut history: History =
         record::load(&record::history_of(&host.root, zone))?.unwrap_or_default();
     if history.entries.iter().any(|one| one.environment.is_some()) {
         let zonepath = host.root.path(&zone.zonepath);
-        // A zone without a root has none of it.
+        // A zone without a root has no boot environments.
         if let Ok(true) = driver_at(&zonepath).map(|driver| driver.has_layers()) {
             let (active, next) = environments::marked(&zonepath)?;
             let next = next.unwrap_or_else(|| active.clone());
@@ -84,7 +84,7 @@ pub fn history(host: &Host, zone: &Zone) -> Result<History, Error> {
     Ok(history)
 }
 
-/// Records the present state of boot environments.
+/// Records the present state of the boot environments in the history.
 pub(crate) fn remember(host: &Host, zone: &Zone) -> Result<(), Error> {
     let path = record::history_of(&host.root, zone);
     let now = history(host, zone)?;
@@ -94,7 +94,8 @@ pub(crate) fn remember(host: &Host, zone: &Zone) -> Result<(), Error> {
     }
 }
 
-/// Only the last of them can have changed: who makes another writes down the rest.
+/// Only the last boot environment can have changed, because the command that makes a new one
+/// records the state of all earlier ones.
 fn bring_up_to_date(history: &mut History, active: &str, next: &str) {
     let mut entries = history.entries.iter_mut().rev();
     let Some((entry, own)) = entries.find_map(|entry| {
@@ -114,17 +115,18 @@ fn bring_up_to_date(history: &mut History, active: &str, next: &str) {
     } else if former == Some(active) {
         entry.standing = Standing::RolledBack;
     } else if entry.standing == Standing::Pending {
-        // One was made of it, or the former has another name.
+        // The zone runs a boot environment that was made from this one, or the former one was
+        // renamed. Both have the patch.
         entry.standing = Standing::Applied;
     }
 }
 
-/// Reboots a zone into the boot environment that its patch made, and back into the former
-/// one when that does not boot, or is not well.
+/// Reboots a zone into the boot environment of its patch. Reboots the zone back into the former one
+/// if the new one does not boot, or if its health command fails.
 ///
 /// # Errors
-/// When it is not as it should be; the zone then runs as it was before, if the text does
-/// not say otherwise.
+/// Fails if the zone is not well with its patch. The zone then runs as before the patch, unless the
+/// text of the error says otherwise.
 pub(crate) fn boot_into(
     host: &Host,
     zone: &ZoneName,

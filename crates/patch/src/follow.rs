@@ -1,6 +1,5 @@
-//! Sparse zones: their programs are the host's, which its package manager updates. Only
-//! the part of the packages in the zone itself is patched, and always to the versions of
-//! the host.
+//! Patches sparse zones. Their programs are those of the host, which the host's package manager
+//! updates. Only the zone's own part of each package is patched, and always to the host's version.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -17,7 +16,7 @@ use crate::order::Order;
 use crate::record::{self, Change};
 use crate::transaction::Ready;
 
-/// Why an order is nothing for a sparse zone.
+/// The reason why an order cannot be carried out in a sparse zone.
 pub(crate) fn refuse_order(order: &Order) -> Result<(), Error> {
     match order {
         Order::Back { .. } => Err(Error::Refused(
@@ -31,7 +30,7 @@ pub(crate) fn refuse_order(order: &Order) -> Result<(), Error> {
 /// Returns the differences between the packages of a zone and those of the host.
 ///
 /// # Errors
-/// When the host has no package database that can be read.
+/// Fails if the host has no readable package database.
 pub(crate) fn lacks(zone: &Inventory) -> Result<Vec<Change>, Error> {
     let host = inventory::read(Path::new("/"))
         .map_err(|error| Error::Refused(format!("the host {}", flatten(&error))))?;
@@ -43,16 +42,16 @@ pub(crate) fn lacks(zone: &Inventory) -> Result<Vec<Change>, Error> {
     Ok(inventory::changes(zone, &host))
 }
 
-/// When the host's package manager changed something last, in seconds since 1970, if it
-/// was set up to write that down.
+/// Returns the time of the last change by the host's package manager, in seconds since 1970, if the
+/// package manager is configured to record this time.
 pub(crate) fn host_changed(host: &Host) -> Option<u64> {
     let meta = fs::metadata(record::folder(&host.root).join("host-changed")).ok()?;
     let since = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     Some(since.as_secs())
 }
 
-/// Refuses to forget packages that the zone installed by itself. Packages that the host
-/// had, and has removed, had files in the shared folders.
+/// Refuses to forget packages that the zone itself installed. The zone may forget a package that
+/// the host removed: the files of that package were in the inherited folders.
 fn refuse_own(root: &Path, config: &Config, changes: &[Change]) -> Result<(), Error> {
     let gone: Vec<&Change> = changes.iter().filter(|one| one.to.is_none()).collect();
     if gone.is_empty() {
@@ -85,7 +84,7 @@ fn refuse_own(root: &Path, config: &Config, changes: &[Change]) -> Result<(), Er
     Ok(())
 }
 
-/// Brings a copy of a zone to the host's packages.
+/// Updates a copy of a zone to the host's packages.
 pub(crate) fn carry_out(
     host: &Host,
     ready: &Ready,
@@ -99,10 +98,10 @@ pub(crate) fn carry_out(
     })?;
     stack.volatile = !stack.lowers.is_empty();
     for line in attach::follow(host, config, &stack)? {
-        // A full disk on the host is no reason to stop.
+        // A full disk on the host does not end the work in the zone.
         let _ = writeln!(log, "{line}");
     }
-    // Its package manager may have been at work meanwhile.
+    // The host's package manager may have changed packages in the meantime.
     match attach::differs(host, copy.zonepath(), config)? {
         true => Err(Error::Refused(
             "the host's packages changed while the zone followed them; apply again.".to_owned(),

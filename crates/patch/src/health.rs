@@ -1,7 +1,7 @@
-//! A command in the zone that says whether it is well with its patch.
+//! Runs a health command in a zone to test if the zone works after a patch.
 //!
-//! A zone that was just booted is still starting its services: the command is tried until
-//! it succeeds, or the time is over.
+//! After its boot, a zone still starts its services. Therefore the command is repeated until it
+//! succeeds or the timeout ends.
 
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use model::{Config, ZoneName};
 
 use crate::inside::{self, Ended};
 
-/// The attribute of a zone's configuration that has a command of its own.
+/// The attribute of a zone's configuration that sets the zone's own health command.
 const ATTRIBUTE: &str = "patch-health";
 
 /// Default timeout of the health command.
@@ -20,12 +20,12 @@ pub const DEFAULT_HEALTH_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between two attempts.
 const HEALTH_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The health checks of zones.
+/// The health commands of zones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// The command of the command line, which all zones get.
+    /// The health command from the command line, for all zones.
     pub asked: Option<String>,
-    /// That of zones that have none of their own.
+    /// The health command of the configuration file, for zones without a command of their own.
     pub otherwise: Option<String>,
     /// Timeout for the command to succeed.
     pub within: Duration,
@@ -42,7 +42,7 @@ impl Default for Health {
 }
 
 impl Health {
-    /// The command for a zone.
+    /// Returns the health command for a zone.
     #[must_use]
     pub fn of(&self, config: &Config) -> Option<String> {
         let own = config.attr(ATTRIBUTE).map(str::to_owned);
@@ -57,7 +57,7 @@ impl Health {
     /// Waits until the command succeeds in a running zone.
     ///
     /// # Errors
-    /// Fails with the last error of the command when the time is over.
+    /// Fails with the last error of the command at the end of the timeout.
     pub(crate) fn check(
         &self,
         host: &Host,

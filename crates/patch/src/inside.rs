@@ -1,5 +1,5 @@
-//! Commands in a zone that runs, started by zlogin: with the zone's ids, privileges and
-//! resource controls, and no descriptor of the host's but pipes.
+//! Runs commands in a running zone with zlogin: with the zone's ids, privileges and resource
+//! controls, and with no open descriptors of the host except pipes.
 
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
@@ -9,22 +9,22 @@ use host::{Error, Host};
 use model::ZoneName;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Interval between looks at a command with a time limit.
+/// Interval between checks whether a command with a timeout has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Timeout for a command to end after SIGTERM.
+/// Timeout for a command to end after SIGTERM. After it, the command is killed.
 const TERM_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The end of a command.
+/// The result of a command in a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// With this status, 128 and more for a signal.
+    /// The command ended with this exit status; 128 and more means a signal.
     With(i32),
-    /// It was ended, as its time was over.
+    /// The command was killed at the end of its timeout.
     TooLate,
 }
 
-/// Runs a command by the zone's /bin/sh; its output goes to `log`.
+/// Runs a command with the zone's /bin/sh, and appends its output to `log`.
 pub(crate) fn run(
     host: &Host,
     zone: &ZoneName,
@@ -85,7 +85,7 @@ fn wait(child: &mut Child, within: Duration) -> std::io::Result<Option<std::proc
     Ok(None)
 }
 
-/// A word for a shell, whatever is in it.
+/// Returns any text as one quoted word for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

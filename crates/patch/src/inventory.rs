@@ -1,4 +1,5 @@
-//! The packages of a root, and a fingerprint of all files that affect a package manager's result.
+//! Reads the packages of a root, and computes a fingerprint of all files that affect the result of
+//! a package manager.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,7 +17,8 @@ use sha2::Sha256;
 use crate::manager;
 use crate::record::Change;
 
-/// Files that decide, below the root. Of folders every file and link counts.
+/// Paths below the root that affect the result of a package manager. For a folder, each file and
+/// link in it counts.
 const DECIDE: &[&str] = &[
     "var/lib/dpkg/status",
     "var/lib/dpkg/updates",
@@ -38,33 +40,33 @@ const DECIDE: &[&str] = &[
     "etc/dpkg/dpkg.cfg.d",
 ];
 
-/// The prefix of files in such a folder that affect nothing: dpkg keeps room for its next record in
-/// them.
+/// The prefix of files, in such a folder, that affect nothing: dpkg reserves space for its next
+/// record in them.
 const ROOM: &[u8] = b"tmp.i";
 
-/// Largest single file that is read for a fingerprint, in bytes.
+/// Maximum size of a file that is read for a fingerprint, in bytes.
 const MAX_FILE: u64 = 256 << 20;
 
-/// Most names in one folder.
+/// Maximum number of names in one folder.
 const MAX_NAMES: usize = 100_000;
 
-/// The packages of a root.
+/// The packages of a root, with their fingerprint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inventory {
-    /// Equal where the same order has the same result.
+    /// The fingerprint. The same order has the same result in two roots with equal fingerprints.
     pub fingerprint: String,
-    /// The version by name and architecture, of the unpacked packages.
+    /// The versions of the unpacked packages, by name and architecture.
     pub packages: BTreeMap<(String, String), String>,
-    /// The packages that are not installed properly, in dpkg's words.
+    /// The packages that are not installed completely, with their states in the words of dpkg.
     pub broken: Vec<String>,
-    /// Packages that keep their version.
+    /// The packages on hold, which keep their version.
     pub held: Vec<String>,
 }
 
-/// Reads the inventory of the system at `root`.
+/// Returns the inventory of the system at `root`.
 ///
 /// # Errors
-/// When there is none, or it is damaged.
+/// Fails if the system has no package database, or if the database is damaged.
 pub fn read(root: &Path) -> Result<Inventory, Error> {
     let database = packages::open(root).map_err(|error| Error::Refused(flatten(&error)))?;
     let Some(database) = database else {
@@ -93,7 +95,8 @@ pub fn read(root: &Path) -> Result<Inventory, Error> {
     Ok(inventory)
 }
 
-/// The inventory of a system whose package manager lists its packages itself: only the fingerprint.
+/// Returns the inventory of a system whose package manager lists its packages itself: only the
+/// fingerprint.
 fn told(root: &Path) -> Result<Inventory, Error> {
     let none = || Error::Refused("has no package database.".to_owned());
     let manager = manager::of(root)
@@ -120,13 +123,13 @@ const fn word(status: Status) -> &'static str {
     }
 }
 
-/// Returns the changes from one inventory to the next.
+/// Returns the changes between an earlier inventory and a later one.
 #[must_use]
 pub fn changes(before: &Inventory, after: &Inventory) -> Vec<Change> {
     differences(&before.packages, &after.packages)
 }
 
-/// Versions by name and architecture.
+/// Package versions by name and architecture.
 type Versions = BTreeMap<(String, String), String>;
 
 pub(crate) fn differences(before: &Versions, after: &Versions) -> Vec<Change> {
@@ -149,10 +152,10 @@ pub(crate) fn differences(before: &Versions, after: &Versions) -> Vec<Change> {
 }
 
 /// Compares the files of changed packages with their packaged checksums. Configuration files,
-/// diverted ones and those that were never put in place do not count.
+/// diverted files and files that were never installed are not compared.
 ///
 /// # Errors
-/// [`Error::Refused`] with the first file that is not as packaged.
+/// Fails with [`Error::Refused`], which names the first file that differs from the packaged one.
 pub fn verify(root: &Path, changes: &[Change]) -> Result<(), Error> {
     let database = packages::open(root).map_err(|error| Error::Refused(flatten(&error)))?;
     let Some(database) = database else {
@@ -195,7 +198,7 @@ pub fn verify(root: &Path, changes: &[Change]) -> Result<(), Error> {
     Ok(())
 }
 
-/// An opened root; no path or link leads out of it.
+/// An open root directory. No path or link in it leads outside the root.
 struct Tree(OwnedFd);
 
 impl Tree {
@@ -214,7 +217,7 @@ impl Tree {
         }
     }
 
-    /// A regular file, if there is one.
+    /// Opens a regular file in the root; `None` if it does not exist.
     fn file(&self, path: &Path) -> Result<Option<File>, Error> {
         sys::root::file(&self.0, path)
             .map_err(|errno| Error::io(format!("open {}", path.display()))(errno.into()))
@@ -238,7 +241,7 @@ impl Tree {
         Ok(hex(&hash.finalize()))
     }
 
-    /// Adds a file, a link, or the content of a folder.
+    /// Adds a file, a link, or the content of a folder to the fingerprint.
     fn add(&self, hash: &mut Sha256, path: &Path, depth: u32) -> Result<(), Error> {
         let fail = |errno: Errno| Error::io(format!("read {}", path.display()))(errno.into());
         hash.update(path.as_os_str().as_encoded_bytes());
@@ -290,7 +293,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Packages whose record says `hold`.
+    /// Returns the packages whose record says `hold`.
     fn held(&self) -> Result<Vec<String>, Error> {
         let text = self.text(Path::new("var/lib/dpkg/status"))?;
         let (mut held, mut name) = (Vec::new(), "");

@@ -1,4 +1,4 @@
-//! Patching zones: all of them in one go, each as a transaction of its own.
+//! Patches zones: all of them with one command, each in its own transaction.
 //!
 //! | file | holds |
 //! |---|---|
@@ -20,8 +20,8 @@
 //! | [`remains`] | the remains of transactions of all zones after crashes |
 //! | [`rollback`], [`status`] | the way back, and where zones stand |
 //!
-//! A zone is the old one or the new one at every moment: the package manager works in a
-//! clone of a snapshot of it, and the zone takes over the clone by the rename that ends a
+//! At every moment a zone is either unpatched or patched. The package manager works in a clone of a
+//! snapshot of the zone. Then the zone gets the root of that clone by the same rename that ends a
 //! rollback.
 
 pub mod conf;

@@ -1,4 +1,4 @@
-//! Zones that run, patched in place: no boot, and no private copy.
+//! Patches running zones in place, without a boot and without a private copy.
 //!
 //! | step | a crash after it leaves |
 //! |---|---|
@@ -12,8 +12,9 @@
 //! | the next boot uses the present root; the journal is removed | the new zone |
 //!
 //! If a step fails after the package manager may have changed the root, a reboot into the snapshot
-//! undoes it. Files that the zone wrote meanwhile are in the boot environment that it leaves. A
-//! crash alone reboots nothing. Nobody has to recover for the zone to go back: its boot does.
+//! undoes the step. Files that the zone wrote in the meantime are in the boot environment that the
+//! zone leaves. A crash alone reboots no zone. No command is needed for a zone to return to its
+//! snapshot, because the next boot of the zone uses it.
 
 use std::fs::File;
 
@@ -39,16 +40,16 @@ use crate::{ending, record, recover};
 #[derive(Debug)]
 pub(crate) struct Lived {
     pub(crate) done: Done,
-    /// Processes that still use replaced files.
+    /// The processes that still use replaced files.
     pub(crate) stale: Vec<Stale>,
-    /// True if its health command was run.
+    /// True if the health command of the zone was run.
     pub(crate) is_healthy: bool,
 }
 
-/// The reason why the work is not kept.
+/// The reason why the patch is undone.
 struct Trouble {
     why: Error,
-    /// True if the zone has changed.
+    /// True if the package manager changed the zone.
     changed: bool,
 }
 
@@ -71,8 +72,8 @@ impl Patch<'_> {
     /// Patches a running zone in place.
     ///
     /// # Errors
-    /// Why it could not be patched; it was then taken back, if the text does not say
-    /// otherwise.
+    /// Fails with the reason why the zone could not be patched. The zone was then returned to its
+    /// snapshot, unless the text of the error says otherwise.
     pub(crate) fn live(&self, ready: Ready) -> Result<Lived, Error> {
         admit(&ready)?;
         let work = ready.manager.work(&self.order, Mood::Live)?;
@@ -112,8 +113,8 @@ impl Patch<'_> {
         }
     }
 
-    /// Lets the next boot of the zone take its present state, and returns the journal in phase
-    /// live.
+    /// Makes the next boot of the zone use the zone's present state, and returns the journal in
+    /// phase live.
     fn keep_way_back(&self, ready: &Ready) -> Result<Journal, Error> {
         let (host, subject) = (self.host, &ready.subject);
         let name = self.snapshot()?;
@@ -123,7 +124,8 @@ impl Patch<'_> {
             recover::zone(host, subject)?;
             return Err(error);
         }
-        // From here on the next boot takes the zone back, whichever process is killed.
+        // From here on, the next boot of the zone returns to the snapshot, even if this process is
+        // killed.
         let chosen = environments::choose(subject, Some(&name))
             .and_then(|()| Ok(ready.dataset.settle(&path)?));
         journal.phase = Phase::Live;
@@ -134,7 +136,8 @@ impl Patch<'_> {
         Ok(journal)
     }
 
-    /// Lets the next boot use the present root of a patched zone, and cleans up.
+    /// Makes the next boot use the present root of a patched zone, and removes the files of the
+    /// transaction.
     fn stay(&self, ready: &Ready, journal: &Journal, entry: Box<Entry>) -> Done {
         match stay(&ready.subject, journal) {
             Ok(()) => {
@@ -149,13 +152,13 @@ impl Patch<'_> {
         }
     }
 
-    /// Reboots a zone that has changed into its snapshot; returns why it is not patched.
+    /// Reboots a changed zone into its snapshot. Returns the reason why the zone is not patched.
     fn take_back(&self, ready: Ready, journal: &Journal, why: &Error) -> Error {
         let (host, subject) = (self.host, &ready.subject);
-        // The next call removes files that cannot be removed here.
+        // Files that cannot be removed here are removed by the next call.
         let _ = ending::finish(host, subject, &ready.dataset, journal, &End::Back);
         let (zone, why) = (subject.entry.name.clone(), flatten(why));
-        // The reboot takes the locks that `ready` holds.
+        // The reboot needs the locks that `ready` holds.
         drop(ready);
         let back = reboot::reboot(host, &zone, &BootOptions::default(), false);
         Error::Refused(match back {
@@ -167,18 +170,19 @@ impl Patch<'_> {
         })
     }
 
-    /// Ends a transaction in which nothing was changed.
+    /// Ends a transaction that changed nothing.
     fn leave_alone(&self, ready: &Ready, mut journal: Journal) -> Result<(), Error> {
         let (host, subject) = (self.host, &ready.subject);
-        // Or a crash in the midst of this would let the zone go back for nothing.
+        // The phase goes back to working first. Otherwise a crash during these steps would make the
+        // next boot return to the snapshot without need.
         journal.phase = Phase::Working;
         record::save(&record::journal_of(&host.root, &subject.entry), &journal)?;
         stay(subject, &journal)?;
         ending::finish(host, subject, &ready.dataset, &journal, &End::Old)
     }
 
-    /// Does the work and checks the result: none, or an entry for the history and whether the
-    /// health of the zone was checked.
+    /// Patches the zone and checks the result. Returns `None` if nothing changed, or else an entry
+    /// for the history, and true if the health command was run.
     fn in_place(
         &self,
         ready: &Ready,
@@ -235,10 +239,10 @@ impl Patch<'_> {
         Ok(Some((entry, health.is_some())))
     }
 
-    /// Lets the zone's package manager work in the zone.
+    /// Runs the zone's package manager in the zone.
     fn hand_over(&self, ready: &Ready, work: &Work, log: &File) -> Result<Ended, Error> {
         let (host, zone) = (self.host, &ready.subject.entry.name);
-        // Of the zone's root alone.
+        // The command sees only the root of the zone, so this folder is inside the root.
         let place = format!("/var/cache/zonepatch-{}", self.name);
         let mut script = String::new();
         if let Order::Files(files) = &self.order {
@@ -272,7 +276,7 @@ impl Patch<'_> {
         inside::run(host, zone, &script, None, self.within, log)
     }
 
-    /// Runs a command in the zone, whose programs may be anything, in the time of the run.
+    /// Runs a command in the zone with the timeout of the run. The zone's programs are not trusted.
     fn small(&self, ready: &Ready, command: &str, log: &File) -> Result<(), Error> {
         let zone = &ready.subject.entry.name;
         match inside::run(self.host, zone, command, None, self.within, log)? {
@@ -290,7 +294,7 @@ impl Patch<'_> {
     }
 }
 
-/// Refuses a zone that cannot be patched in place.
+/// Fails if the zone cannot be patched in place.
 fn admit(ready: &Ready) -> Result<(), Error> {
     let state = ready.subject.state;
     if state != State::Running {
@@ -305,17 +309,17 @@ fn admit(ready: &Ready) -> Result<(), Error> {
     Ok(())
 }
 
-/// The zone's processes that still use replaced files.
+/// Returns the zone's processes that still use replaced files.
 fn goes_on(host: &Host, subject: &Subject) -> Vec<Stale> {
     let zone = RunningZone::open(host, &subject.entry.name);
     zone.map_or_else(|_| Vec::new(), |zone| stale::among(&zone.processes()))
 }
 
-/// Returns whether a script that ended so has left the packages alone.
+/// Returns true if a script with this exit status has not changed any package.
 fn is_early(status: i32, before: &Inventory) -> bool {
     match status {
         NOT_BEGUN => true,
-        // An earlier, interrupted operation may be complete now.
+        // With this status, the script may have completed an earlier, interrupted operation.
         _ if NOT_READY.contains(&status) => before.broken.is_empty(),
         _ => false,
     }

@@ -1,4 +1,4 @@
-//! Package managers: finds the one of a root, and makes its commands.
+//! Finds the package manager of a root, and makes its commands.
 
 mod apk;
 mod dnf;
@@ -12,29 +12,30 @@ use crate::order::Order;
 /// The folder in a zone where package files of the host are mounted.
 pub const SHOWN: &str = "/mnt";
 
-/// The prefix of a script's messages to us.
+/// The prefix of lines that a script writes for zonepatch.
 pub const TOLD: &str = "zonepatch: ";
 
-/// The script's exit status when the result is not as it must be.
+/// The exit status of a script whose result is wrong.
 pub const NOT_SOUND: i32 = 64;
 
-/// The script's exit status when it could not be begun, and no package was touched.
+/// The exit status of a script that could not start its work, and changed no package.
 pub const NOT_BEGUN: i32 = 13;
 
-/// Its exit statuses in this case, except for interrupted earlier operations.
+/// The exit statuses of scripts that changed no package, except that they may have completed
+/// earlier, interrupted operations.
 pub const NOT_READY: [i32; 2] = [10, 11];
 
-/// A script for the zone's /bin/sh and its words.
+/// A script for the zone's /bin/sh, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// The script.
+    /// The text of the script.
     pub script: &'static str,
-    /// `$1` and so on.
+    /// The arguments of the script: `$1` and so on.
     pub words: Vec<String>,
 }
 
 impl Work {
-    /// A script with three arguments: the order, the mode, and the packages.
+    /// Returns a script with three arguments: the order, the mode, and the packages.
     fn new(script: &'static str, what: &str, how: Mood, more: Vec<String>) -> Self {
         let words = [what.to_owned(), mood(how).to_owned()];
         Self {
@@ -47,35 +48,37 @@ impl Work {
 /// The kind of run: real, or a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
-    /// It is done, in a copy of a zone that is halted or goes on without it.
+    /// The order is carried out in a copy of a zone. The zone itself is halted, or runs without the
+    /// copy.
     Do,
-    /// It is done in a zone that runs, whose services are started anew.
+    /// The order is carried out in a running zone, and restarts the services of the zone.
     Live,
-    /// It is done on the host, which has no way back: everything is written to disk in time.
+    /// The order is carried out on the host, where no snapshot can undo it. Therefore every file is
+    /// synced to disk.
     Host,
-    /// It is shown: lines `Inst` and `Remv` as apt-get prints them.
+    /// The order is only simulated: the script prints lines `Inst` and `Remv` as apt-get does.
     Try,
 }
 
-/// The reason why a package manager does not carry out an order.
+/// The reason why a package manager cannot carry out an order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unfit {
-    /// It is known by name only.
+    /// Only the name of the package manager is known.
     #[error(
         "its packages are managed by {0}, which zonepatch cannot drive yet; boot the zone and update it inside"
     )]
     Unsupported(&'static str),
-    /// Its updates are not marked as those of security.
+    /// The package manager does not mark security updates.
     #[error("{0} has no security archive: name the packages, or update everything")]
     NoSecurity(&'static str),
-    /// The former versions of packages are gone.
+    /// The package manager cannot get former versions of packages.
     #[error("{0} keeps no former versions: roll the zone back")]
     NoFormer(&'static str),
-    /// It goes back by transactions.
+    /// The package manager undoes patches by its own transactions.
     #[error("{0} takes whole transactions back, not packages: roll the zone back")]
     WholeTransactions(&'static str),
-    /// The name of a package file cannot be a word of a command.
+    /// The name of a package file has characters that are not allowed in a command.
     #[error("the name of a package file is not valid UTF-8: rename it")]
     FileName,
 }
@@ -88,10 +91,10 @@ impl From<Unfit> for host::Error {
 
 /// A package manager.
 pub trait Manager: std::fmt::Debug + Send + Sync {
-    /// Its name.
+    /// Returns the name of the package manager.
     fn name(&self) -> &'static str;
 
-    /// The program that people know it by.
+    /// Returns the name of the program, as people know it.
     fn program(&self) -> &'static str {
         self.name()
     }
@@ -99,24 +102,24 @@ pub trait Manager: std::fmt::Debug + Send + Sync {
     /// Returns the calls that carry out the order.
     ///
     /// # Errors
-    /// [`Unfit`] for an order that it cannot carry out.
+    /// Fails with [`Unfit`] if the package manager cannot carry out the order.
     fn work(&self, order: &Order, mood: Mood) -> Result<Work, Unfit>;
 
-    /// Returns true if the installed packages are read from the output of its script, in lines `was
-    /// NAME ARCHITECTURE VERSION` before and `is ...` after the work, as its database is not read
-    /// here.
+    /// Returns true if the script itself prints the installed packages, because this crate does not
+    /// read their database: lines `was NAME ARCHITECTURE VERSION` before the work and `is ...`
+    /// after it.
     fn tells(&self) -> bool {
         false
     }
 
-    /// Files and folders below the root that determine its result, for managers whose script lists
-    /// the packages; those of dpkg are in [`crate::inventory`].
+    /// Returns files and folders below the root that affect the result, for managers whose script
+    /// lists the packages. Those of dpkg are in [`crate::inventory`].
     fn decides(&self) -> &'static [&'static str] {
         &[]
     }
 }
 
-/// apt-get on dpkg.
+/// The package manager apt-get on dpkg.
 #[derive(Debug)]
 struct Apt;
 
@@ -124,7 +127,7 @@ struct Apt;
 #[derive(Debug)]
 struct Unsupported(&'static str);
 
-/// The package managers, by a file that only they have.
+/// The package managers, each with a file by which its systems are recognized.
 const KNOWN: [(&str, &dyn Manager); 7] = [
     ("var/lib/dpkg/status", &Apt),
     ("usr/bin/dnf", &dnf::Dnf),
@@ -135,7 +138,7 @@ const KNOWN: [(&str, &dyn Manager); 7] = [
     ("var/lib/pacman/local", &Unsupported("pacman")),
 ];
 
-/// The package manager of the system at `root`.
+/// Returns the package manager of the system at `root`.
 #[must_use]
 pub fn of(root: &Path) -> Option<&'static dyn Manager> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -157,7 +160,7 @@ impl Manager for Unsupported {
     }
 }
 
-/// The word for a script.
+/// Returns the word that stands for the order in a script.
 const fn mood(mood: Mood) -> &'static str {
     match mood {
         Mood::Do => "do",
@@ -167,7 +170,7 @@ const fn mood(mood: Mood) -> &'static str {
     }
 }
 
-/// Returns the paths of package files in a zone.
+/// Returns the paths of package files inside a zone.
 fn shown(files: &[PathBuf]) -> Result<Vec<String>, Unfit> {
     let shown = |path: &PathBuf| {
         let name = path.file_name()?.to_str()?;
@@ -199,11 +202,10 @@ impl Manager for Apt {
     }
 }
 
-/// Nothing is asked, changed configuration files stay as they are (the new ones come
-/// beside them). In a copy no service is started, and nothing is written to disk in time.
-/// (A shell ends where a redirection of `:` fails, but not one of `true`.)
-/// In a zone that runs there is a file until dpkg is called: it says whether a failure came
-/// before that.
+/// The script asks no question. Changed configuration files stay, and the new versions are written
+/// beside them. In a copy, the script starts no service and does not sync files to disk. (A shell
+/// exits if a redirection of `:` fails, but not if one of `true` fails.) In a running zone, a
+/// marker file exists until dpkg is called: it tells if a failure came before that call.
 const APT: &str = r#"
 export DEBIAN_FRONTEND=noninteractive DEBIAN_PRIORITY=critical APT_LISTCHANGES_FRONTEND=none
 export NEEDRESTART_SUSPEND=1 UCF_FORCE_CONFFOLD=1 LC_ALL=C.UTF-8 HOME=/root
@@ -316,12 +318,13 @@ mod tests {
         let order = Order::Files(vec!["/some/where/a_1_all.deb".into()]);
         let work = Apt.work(&order, Mood::Do).unwrap();
         assert_eq!(work.words, ["files", "do", "/mnt/a_1_all.deb"]);
-        // With room for the words: the channel to the first process has a limit.
+        // The test leaves room for the arguments, because the channel to the first process has a
+        // limit.
         assert!(APT.len() < 4096, "{}", APT.len());
     }
 
-    /// Returns the exit status of the script for a running zone, with an apt-get that fails before
-    /// or after it has called dpkg.
+    /// Returns the exit status of the script for a running zone. Its apt-get is a stand-in that
+    /// fails before or after it has called dpkg.
     fn live(fails: &str) -> i32 {
         use std::os::unix::fs::PermissionsExt;
         let programs = tempfile::tempdir().unwrap();

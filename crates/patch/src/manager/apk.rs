@@ -1,9 +1,9 @@
-//! apk, of Alpine Linux.
+//! The package manager apk of Alpine Linux.
 
 use super::{Manager, Mood, Unfit, Work, shown};
 use crate::order::Order;
 
-/// The package manager.
+/// The package manager apk.
 #[derive(Debug)]
 pub(super) struct Apk;
 
@@ -38,8 +38,8 @@ impl Manager for Apk {
     }
 }
 
-/// Packages are `NAME-VERSION-rN`. A dry run also does all the work, in a copy that is
-/// removed.
+/// Packages are `NAME-VERSION-rN`. A dry run does all the work in a copy, and the copy is removed
+/// afterwards.
 const SCRIPT: &str = r#"
 export LC_ALL=C HOME=/root
 what=$1 mood=$2

@@ -1,9 +1,9 @@
-//! dnf and microdnf, on rpm.
+//! The package managers dnf and microdnf, on rpm.
 
 use super::{Manager, Mood, Unfit, Work, shown};
 use crate::order::Order;
 
-/// The package manager.
+/// The package manager dnf or microdnf.
 #[derive(Debug)]
 pub(super) struct Dnf;
 
@@ -18,7 +18,7 @@ impl Manager for Dnf {
             Order::DistUpgrade => ("dist-upgrade", Vec::new()),
             Order::Security => ("security", Vec::new()),
             Order::Packages(names) => {
-                // A version comes behind a minus here.
+                // dnf separates the name and the version of a package by a minus.
                 let own = names.iter().map(|name| name.replace('=', "-"));
                 ("packages", own.collect())
             }
@@ -43,8 +43,8 @@ impl Manager for Dnf {
     }
 }
 
-/// A dry run also does all the work, in a copy that is removed. Without `--refresh` it
-/// would know of nothing that is less than two days old.
+/// A dry run does all the work in a copy, and the copy is removed afterwards. Without `--refresh`,
+/// dnf would not see packages that were published in the last two days.
 const SCRIPT: &str = r#"
 export LC_ALL=C.UTF-8 HOME=/root
 what=$1 mood=$2
