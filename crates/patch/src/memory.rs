@@ -1,8 +1,8 @@
-//! Decides which copies are worked on in memory.
+//! Decides which copies of zones are patched in memory.
 //!
-//! A package manager makes and removes many more files than it leaves. In memory these writes are
-//! cheap, and the disk gets only the final files, once. Not every copy may be there: memory is
-//! short, and files in memory count against the memory limit of a zone.
+//! A package manager creates and removes many more files than it leaves. In memory these writes are
+//! cheap, and only the final files are written to disk, once. A copy is made on disk if memory is
+//! short, because files in memory count against the memory limit of a zone.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,18 +14,18 @@ use crate::order::Order;
 /// Maximum size of a copy in memory, in bytes. A larger patch is done on disk.
 const MAX_COPY_BYTES: u64 = 1 << 30;
 
-/// Memory that must be left for other programs, in bytes.
+/// Memory in bytes that must stay available for other programs.
 const RESERVED_BYTES: u64 = 1 << 30;
 
-/// Memory that was granted to copies so far, in bytes.
+/// Memory that is reserved for all copies so far, in bytes.
 static GRANTED: AtomicU64 = AtomicU64::new(0);
 
-/// Memory for one copy, until it is dropped.
+/// A reservation of memory for one copy. It ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Grant(());
 
 impl Grant {
-    /// Returns the number of bytes.
+    /// Returns the number of reserved bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         let Self(()) = self;
         MAX_COPY_BYTES
@@ -38,12 +38,13 @@ impl Drop for Grant {
     }
 }
 
-/// Memory for a copy; none when it is to be on disk.
+/// Reserves memory for a copy. Returns `None` if the copy must be made on disk.
 pub(crate) fn grant(config: &Config, copy: &Dataset, order: &Order) -> Option<Grant> {
-    // All of a system, mostly.
+    // This order changes most files of the system.
     let is_large = *order == Order::DistUpgrade;
     let is_limited = config.resources_of("capped-memory").next().is_some();
-    // Elsewhere a copied file shares its blocks with the original: on the disk, not in memory.
+    // On file systems other than ext, a copied file shares its blocks with the original on the
+    // disk. In memory it could not.
     let copies = copy.fstype().starts_with("ext");
     if is_large || is_limited || !copies {
         return None;
@@ -51,7 +52,7 @@ pub(crate) fn grant(config: &Config, copy: &Dataset, order: &Order) -> Option<Gr
     take(available()?)
 }
 
-/// Reserves a share of the available memory, without the part that is reserved for others.
+/// Reserves a part of the available memory that is not reserved for other copies.
 fn take(available: u64) -> Option<Grant> {
     let fits = |granted: u64| {
         (granted + MAX_COPY_BYTES + RESERVED_BYTES <= available).then_some(granted + MAX_COPY_BYTES)
@@ -60,7 +61,7 @@ fn take(available: u64) -> Option<Grant> {
     taken.ok().map(|_| Grant(()))
 }
 
-/// The memory that can be had without taking anybody's, in bytes.
+/// Returns the memory that is available without taking memory from other programs, in bytes.
 fn available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text

@@ -5,25 +5,25 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// An order for a package manager.
+/// The order for a package manager: the changes that it makes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Everything that has a newer version; nothing is removed.
+    /// Upgrades every package that has a newer version, and removes none.
     Upgrade,
-    /// Everything, with packages installed and removed as the newer ones need it.
+    /// Upgrades every package. Installs and removes packages where the newer versions require this.
     DistUpgrade,
-    /// Packages with a newer version in a security archive.
+    /// Upgrades packages that have a newer version in a security archive.
     Security,
-    /// These packages: names, or `NAME=VERSION`.
+    /// Installs these packages: `NAME`, or `NAME=VERSION`.
     Packages(Vec<String>),
-    /// These package files of the host.
+    /// Installs these package files of the host.
     Files(Vec<PathBuf>),
-    /// Takes packages back to former versions: `NAME=VERSION`, or `NAME-` to remove one.
+    /// Returns packages to former versions: `NAME=VERSION`, or `NAME-` to remove a package.
     Back {
-        /// The patch that is taken back.
+        /// The patch that the order undoes.
         patch: String,
-        /// The packages for the package manager.
+        /// The packages, in the syntax of the package manager.
         packages: Vec<String>,
     },
 }
@@ -47,7 +47,8 @@ impl fmt::Display for Order {
     }
 }
 
-/// Returns whether a word can stand for a package: `NAME`, `NAME:ARCH`, either with `=VERSION`.
+/// Returns true if a word is a legal package: `NAME` or `NAME:ARCH`, both optionally with
+/// `=VERSION`.
 #[must_use]
 pub fn is_package(word: &str) -> bool {
     let (name, version) = match word.split_once('=') {
@@ -63,7 +64,7 @@ pub fn is_package(word: &str) -> bool {
         text.bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || more.contains(&byte))
     };
-    // A minus or plus at the end would remove or install.
+    // A minus at the end would remove the package, and a plus would install it.
     begins(name)
         && all(name, b"+-.:")
         && !name.ends_with('-')

@@ -1,4 +1,5 @@
-//! Chooses the next zone: zones with the same packages wait for the two that are patched for them.
+//! Chooses the next zone to patch. Of zones with the same packages, two are patched, and the others
+//! wait for the result.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -13,17 +14,18 @@ use zone::job;
 use crate::inventory;
 use crate::share::{Seen, Shared};
 
-/// Minimum number of zones with the same packages for which two are patched for the others.
+/// Minimum number of zones with the same packages for which two are patched for the rest of the
+/// group.
 const MIN_SHARING_ZONES: usize = 3;
 
-/// The layers and the packages of a zone that could share.
+/// The layers and the packages of a zone that may use a shared result.
 #[derive(Debug)]
 struct Facts {
     lowers: Vec<PathBuf>,
     fingerprint: String,
 }
 
-/// Zones that are alike.
+/// A group of zones with the same layers and packages.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) base: PathBuf,
@@ -37,27 +39,27 @@ pub(crate) struct Group {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Verdict {
-    /// Two zones are being patched.
+    /// Two zones of the group are being patched.
     Open,
-    /// Theirs are being compared.
+    /// The results of the two patched zones are being compared.
     Judging,
-    /// All others can have this.
+    /// All other zones of the group can use this result.
     Shared(Arc<Shared>),
-    /// No package manager can do it.
+    /// No package manager can carry out the order.
     Refused(String),
-    /// There is nothing to do for any of them.
+    /// The order changes nothing in zones of this group.
     Unchanged,
 }
 
 /// The next task of a thread.
 pub(crate) enum Task {
-    /// A zone by itself, with the reason if others share.
+    /// Patches a zone by itself, with the reason if other zones of its group share a result.
     Alone(ZoneName, Option<String>),
-    /// A zone for its group, too.
+    /// Patches a zone, also for the other zones of its group.
     Witness(ZoneName, usize),
-    /// A zone that gets the result of other zones.
+    /// Gives a zone the result of other zones.
     Share(ZoneName, Arc<Shared>),
-    /// A zone that has nothing to get.
+    /// Reports a zone for which the order changes nothing.
     Nothing(ZoneName),
 }
 
@@ -68,7 +70,8 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// The next task; `None` in the inner place when others have to finish first.
+    /// Returns the next task. The inner value is `None` if the thread must wait until other zones
+    /// are done.
     pub(crate) fn next(&mut self) -> Option<Option<Task>> {
         let mut pending = false;
         for (number, group) in self.groups.iter_mut().enumerate() {
@@ -106,7 +109,7 @@ impl Queue {
     }
 }
 
-/// Sorts zones into groups that may share.
+/// Sorts zones into groups that may share a result.
 pub(crate) fn queue(host: &Host, zones: Vec<ZoneName>, options: Options) -> Queue {
     let mut queue = Queue::default();
     if !options.share || zones.len() < MIN_SHARING_ZONES {
@@ -162,7 +165,7 @@ pub(crate) fn queue(host: &Host, zones: Vec<ZoneName>, options: Options) -> Queu
     queue
 }
 
-/// Looks into zones; nothing for those that cannot share.
+/// Reads the layers and packages of zones; `None` for zones that cannot share.
 fn survey(host: &Host, zones: &[ZoneName], parallel: usize) -> Vec<Option<Facts>> {
     let index = Index::load(&host.root).unwrap_or_default();
     let slots: Vec<Mutex<Option<Facts>>> = zones.iter().map(|_| Mutex::new(None)).collect();
@@ -207,7 +210,7 @@ fn survey(host: &Host, zones: &[ZoneName], parallel: usize) -> Vec<Option<Facts>
         .collect()
 }
 
-/// Locks a mutex; a thread that panicked has left its data whole.
+/// Locks a mutex. A thread that panicked while it held the lock has left the data consistent.
 pub(crate) fn lock_of<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -215,8 +218,8 @@ pub(crate) fn lock_of<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Zones at a time.
+    /// Number of zones that are patched at a time.
     pub parallel: usize,
-    /// True if zones that are alike share a result.
+    /// True if zones with the same packages share a result.
     pub share: bool,
 }

@@ -1,5 +1,5 @@
-//! The journal of a transaction and the history of a zone: files below
-//! `/var/lib/zones/patch`, by the zone's uuid, which a rename of the zone does not change.
+//! The journal of a transaction, and the history of a zone: files below `/var/lib/zones/patch`.
+//! Their names are the zone's uuid, which stays the same when the zone is renamed.
 
 use std::fmt;
 use std::fs;
@@ -23,16 +23,16 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 /// Maximum number of entries in a history.
 const MAX_HISTORY_ENTRIES: usize = 200;
 
-/// A package that changed.
+/// A package that the patch changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Its name.
+    /// The name of the package.
     pub package: String,
-    /// Its architecture.
+    /// The architecture of the package.
     pub architecture: String,
-    /// The version before the patch; none for a new package.
+    /// The version before the patch; `None` for a new package.
     pub from: Option<String>,
-    /// The version after the patch; none for a removed package.
+    /// The version after the patch; `None` for a removed package.
     pub to: Option<String>,
 }
 
@@ -51,20 +51,20 @@ impl fmt::Display for Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
-    /// Its own package manager did it.
+    /// The zone's own package manager carried out the order.
     Real,
-    /// It uses the shared layer that two zones like it produced.
+    /// The zone uses the shared layer that two zones with the same packages produced.
     Shared,
-    /// In a boot environment, while the zone ran.
+    /// The zone got the patch in a new boot environment while it ran.
     Environment,
-    /// It followed the host, whose programs it shares.
+    /// The sparse zone followed the packages of the host, whose programs it inherits.
     Host,
-    /// Its own package manager did it while the zone ran, in place.
+    /// The zone's own package manager carried out the order in place while the zone ran.
     Live,
 }
 
 impl How {
-    /// The word for people.
+    /// Returns the word for messages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -77,22 +77,22 @@ impl How {
     }
 }
 
-/// The state of a zone relative to a patch.
+/// The state of a patch in a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// It is, except for later changes.
+    /// The zone has the patch, perhaps with later changes.
     Applied,
-    /// It will be when it boots.
+    /// The zone will have the patch after its next boot.
     Pending,
-    /// The zone was rolled back behind it.
+    /// The zone was rolled back to a snapshot from before the patch.
     RolledBack,
-    /// Its packages were taken back.
+    /// The packages of the patch were returned to their former versions.
     TakenBack,
 }
 
 impl Standing {
-    /// The word for people.
+    /// Returns the word for messages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -104,28 +104,28 @@ impl Standing {
     }
 }
 
-/// A patch of a zone.
+/// An entry of the history: one patch of a zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its name, the same for all zones of one command.
+    /// The name of the patch, the same for all zones of one command.
     pub patch: String,
-    /// When, in seconds since 1970.
+    /// The time of the patch, in seconds since 1970.
     pub at: u64,
-    /// The order.
+    /// The order that was carried out.
     pub order: Order,
-    /// The way it was carried out.
+    /// The way in which the order was carried out.
     pub how: How,
-    /// The state relative to the patch.
+    /// The state of the patch in the zone.
     pub standing: Standing,
-    /// The snapshot of the zone before it, which for a boot environment is the former one;
-    /// none when that is gone.
+    /// The snapshot of the zone from before the patch. For a patch in a boot environment, this is
+    /// the former boot environment. `None` if the snapshot no longer exists.
     pub snapshot: Option<String>,
-    /// The boot environment that was made.
+    /// The boot environment that the patch created.
     #[serde(default)]
     pub environment: Option<String>,
-    /// The changed packages.
+    /// The packages that the patch changed.
     pub packages: Vec<Change>,
-    /// Services that the packages wanted to be restarted, `NAME ACTION`.
+    /// Services that the packages wanted to restart, as `NAME ACTION`.
     pub services: Vec<String>,
     /// The output of the package manager.
     pub log: PathBuf,
@@ -134,101 +134,105 @@ pub struct Entry {
 /// The patches of a zone, the oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
-    /// The patches.
+    /// The patches of the zone, the oldest first.
     pub entries: Vec<Entry>,
 }
 
 impl History {
-    /// Returns whether a snapshot, or a boot environment, was made by one of these patches: a
-    /// snapshot of the zone's administrator is not, even if its name begins alike.
+    /// Returns true if one of these patches made the snapshot or boot environment with this name. A
+    /// snapshot of the zone's administrator does not count, even if its name begins with the same
+    /// text.
     #[must_use]
     pub fn made(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| {
             let snapshot = entry.snapshot.as_deref() == Some(name);
             let environment = entry.environment.as_deref() == Some(name);
-            // Of one in a boot environment the snapshot is the one that was active.
+            // For a patch in a boot environment, the snapshot is the boot environment that was
+            // active before.
             environment || (snapshot && name.strip_prefix("patch-") == Some(&entry.patch))
         })
     }
 }
 
-/// The phase of a transaction.
+/// The phase of a transaction of zonepatch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// The copy is worked on: the zone is the old one.
+    /// The package manager works in the copy, and the zone is unchanged.
     Working,
-    /// The zone takes over the root on the layer with this tree: it is the new one as soon as it
-    /// has it.
+    /// The zone gets the root on the layer with this tree. The zone is patched as soon as it has
+    /// that root.
     Switching {
-        /// The tree.
+        /// The tree of the layer.
         tree: PathBuf,
-        /// The entry for the history.
+        /// The entry for the history of the zone.
         entry: Box<Entry>,
     },
-    /// The same, where a layer of other zones is put below the zone's own layers: it is the new one
-    /// if its packages have this fingerprint, and the old one otherwise.
+    /// A shared layer is put below the zone's own layers. The zone is patched if its packages have
+    /// this fingerprint, and unchanged otherwise.
     Verifying {
-        /// The tree.
+        /// The tree of the shared layer.
         tree: PathBuf,
-        /// The entry for the history.
+        /// The entry for the history of the zone.
         entry: Box<Entry>,
-        /// The fingerprint of the expected result.
+        /// The fingerprint that the patched packages must have.
         fingerprint: String,
     },
-    /// The snapshot of the zone becomes a boot environment that stands on the layer with
-    /// this tree, and that the next boot takes.
+    /// The snapshot of the zone becomes a boot environment on the layer with this tree. The next
+    /// boot uses this boot environment.
     Environment {
-        /// The tree.
+        /// The tree of the layer.
         tree: PathBuf,
-        /// The entry for the history.
+        /// The entry for the history of the zone.
         entry: Box<Entry>,
     },
-    /// The zone is patched in place while it runs: it is between old and new, and goes back
-    /// to its snapshot when it boots.
+    /// The zone is patched in place while it runs. If the zone boots during this phase, it returns
+    /// to its snapshot.
     Live,
 }
 
-/// A transaction that is under way.
+/// The journal of a transaction in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {
-    /// The patch.
+    /// The name of the patch.
     pub patch: String,
-    /// The zone; none for a layer that zones are to share.
+    /// The zone; `None` for a layer that zones will share.
     pub zone: Option<String>,
-    /// The zone's snapshot, which goes when nothing came of it; empty when it is to stay.
+    /// The snapshot of the zone, which is removed if the patch fails; empty if the snapshot must
+    /// stay.
     pub snapshot: String,
-    /// The copy, a zonepath of its own.
+    /// The copy, in a zonepath of its own.
     pub copy: PathBuf,
-    /// The phase.
+    /// The phase of the transaction.
     pub phase: Phase,
 }
 
-/// The folder of all of this.
+/// Returns the folder of journals and histories.
 #[must_use]
 pub fn folder(root: &Root) -> PathBuf {
     root.lib().join("patch")
 }
 
-/// The history of a zone.
+/// Returns the path of a zone's history.
 #[must_use]
 pub fn history_of(root: &Root, zone: &Zone) -> PathBuf {
     folder(root).join(format!("{}.history", patch_files::stem(zone)))
 }
 
-/// The journal of a zone.
+/// Returns the path of a zone's journal.
 #[must_use]
 pub fn journal_of(root: &Root, zone: &Zone) -> PathBuf {
     patch_files::journal_of(root, zone)
 }
 
-/// The format of journals and histories that is written. A file that says none has format 1.
+/// The format of journals and histories that this program writes. A file that names no format has
+/// format 1.
 const FORMAT: u64 = 1;
 
-/// Reads a file of ours; none when it is not there.
+/// Reads a journal or history. Returns `None` if the file does not exist.
 ///
 /// # Errors
-/// When it cannot be read, is not ours, or has a format that only newer programs know.
+/// Fails if the file cannot be read, is damaged, or has a newer format than this program knows.
 pub fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     let fail = || format!("read {}", path.display());
     match fs::metadata(path) {
@@ -246,10 +250,10 @@ pub fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
         .map_err(|error| Error::Refused(format!("{}: damaged: {error}", path.display())))
 }
 
-/// Writes a file of ours, durably.
+/// Writes a journal or history, and syncs it to disk.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Fails if the file cannot be written.
 pub fn save<T: Serialize>(path: &Path, what: &T) -> Result<(), Error> {
     let stored = Stored {
         format: FORMAT,
@@ -260,10 +264,10 @@ pub fn save<T: Serialize>(path: &Path, what: &T) -> Result<(), Error> {
     Ok(atomic::write(path, &text, 0o600)?)
 }
 
-/// Adds a patch to the history of a zone, unless it is there.
+/// Adds a patch to the history of a zone, unless the history has it already.
 ///
 /// # Errors
-/// When the history cannot be read or written.
+/// Fails if the history cannot be read or written.
 pub fn add(root: &Root, zone: &Zone, entry: Entry) -> Result<(), Error> {
     let path = history_of(root, zone);
     let mut history: History = load(&path)?.unwrap_or_default();
@@ -279,7 +283,7 @@ pub fn add(root: &Root, zone: &Zone, entry: Entry) -> Result<(), Error> {
 /// Changes the history of a zone.
 ///
 /// # Errors
-/// When it cannot be read or written.
+/// Fails if the history cannot be read or written.
 pub fn change(root: &Root, zone: &Zone, act: impl FnOnce(&mut History)) -> Result<(), Error> {
     let path = history_of(root, zone);
     let mut history: History = load(&path)?.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Cleans up after a crash: each zone gets its old or its new root, and copies are removed.
+//! Cleans up after a crash: each zone gets its former or its patched root, and copies are removed.
 
 use host::{Error, Host};
 use model::{Config, State};
@@ -11,11 +11,11 @@ use crate::inventory::Inventory;
 use crate::record::{History, Journal, Phase, Standing};
 use crate::{environment, inventory, record};
 
-/// Clears up after a transaction of a zone whose lock is held; says how that ended, if
-/// there was one.
+/// Cleans up after the transaction of a zone. The caller holds the lock of the zone. Returns how
+/// the transaction ended, or `None` if the zone had none.
 ///
 /// # Errors
-/// When something cannot be removed; the next call tries again.
+/// Fails if a file or layer cannot be removed. The next call tries again.
 pub fn zone(host: &Host, subject: &Subject) -> Result<Option<End>, Error> {
     let path = record::journal_of(&host.root, &subject.entry);
     let Some(journal) = record::load::<Journal>(&path)? else {
@@ -66,8 +66,8 @@ pub(crate) fn stay(subject: &Subject, journal: &Journal) -> Result<(), Error> {
     }
 }
 
-/// After a crash: the zone is the new one if the history says so, and goes back to the
-/// snapshot from before otherwise.
+/// Ends a patch in place after a crash. If the history has an entry for the patch, the zone stays
+/// patched. Otherwise the next boot returns the zone to the snapshot from before the patch.
 fn live(
     host: &Host,
     subject: &Subject,
@@ -80,7 +80,7 @@ fn live(
     let entry = entry.rev().find(|one| one.patch == journal.patch);
     let (active, next) = environments::marked(&subject.zonepath)?;
     if active.as_str() == journal.snapshot {
-        // It has booted, and is back.
+        // The zone has booted into its snapshot.
         if entry.is_some() {
             record::change(&host.root, &subject.entry, |history| {
                 for entry in &mut history.entries {
@@ -103,7 +103,8 @@ fn live(
     else {
         return Ok(End::Old);
     };
-    // Unless somebody has chosen another one since.
+    // An administrator may have chosen another boot environment since the crash: then that choice
+    // stays.
     if next.is_none() {
         environments::choose(subject, Some(&snapshot.name))?;
     }
@@ -114,8 +115,8 @@ pub(crate) fn look(host: &Host, config: &Config, dataset: &Dataset) -> Result<In
     job::look(host, config, &dataset.stack()?, inventory::read)
 }
 
-/// Keeps a zone on a shared layer if its packages are as expected. Otherwise, also if its packages
-/// cannot be read, takes it back to its former layers.
+/// Keeps a zone on a shared layer if its packages are as expected. Otherwise, and also if its
+/// packages cannot be read, returns the zone to its former layers.
 pub(crate) fn keep_or_go_back(
     dataset: &Dataset,
     name: &Name,
@@ -131,7 +132,7 @@ pub(crate) fn keep_or_go_back(
     after.map(|_| is_right)
 }
 
-/// After a crash, of a zone that stands on a shared layer: says whether it stays there.
+/// Decides, after a crash, if a zone stays on a shared layer. Returns true if it stays.
 fn shared(
     host: &Host,
     subject: &Subject,
@@ -139,7 +140,7 @@ fn shared(
     name: &Name,
     wanted: &str,
 ) -> Result<bool, Error> {
-    // Somebody has booted it, and goes on with it.
+    // The zone has been booted since and may have written files, so it keeps the layer.
     if subject.state != State::Installed {
         return Ok(true);
     }

@@ -1,4 +1,4 @@
-//! Finds the leftovers of the transactions of all zones.
+//! Finds the leftover files of the transactions of all zones.
 
 use std::fs;
 use std::path::Path;
@@ -14,16 +14,16 @@ use zone::job;
 use crate::record::Journal;
 use crate::{record, recover, transaction};
 
-/// The prefix of the folders with package files that are mounted in zones.
+/// The prefix of host folders with package files that are mounted in zones.
 pub const STAGED: &str = "files-";
 
-/// Timeout for jobs of killed commands to end.
+/// Timeout for the jobs of killed commands to end.
 const JOB_END_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Interval between attempts to lock.
+/// Interval between attempts to take a lock.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Takes the zone's lock, which a job that is being killed may still hold.
+/// Takes the lock of a zone. A job that is being killed may still hold this lock.
 fn wait_for(host: &Host, zone: &ZoneName, end: Instant) -> Result<Box<Subject>, Error> {
     loop {
         match transaction::admit(host, zone) {
@@ -35,10 +35,10 @@ fn wait_for(host: &Host, zone: &ZoneName, end: Instant) -> Result<Box<Subject>, 
     }
 }
 
-/// Clears up after all transactions, and waits for zones that are locked if they are `wanted`;
-/// without names all are. A failure with one zone does not stop the others. Returns a text for each
-/// zone that still has remains, with its name. The caller holds the lock that only one command at a
-/// time has.
+/// Cleans up after all transactions. Waits for locked zones if `wanted` names them; `None` means
+/// all zones. If one zone fails, the others are still cleaned up. Returns, for each zone with
+/// leftovers, its name and a text. The caller holds the lock that only one zonepatch command has at
+/// a time.
 #[must_use]
 pub fn all(host: &Host, wanted: Option<&[ZoneName]>) -> Vec<String> {
     let end = Instant::now() + JOB_END_TIMEOUT;
@@ -52,7 +52,7 @@ pub fn all(host: &Host, wanted: Option<&[ZoneName]>) -> Vec<String> {
         let path = entry.path();
         let name = entry.file_name();
         if name.to_string_lossy().starts_with(STAGED) {
-            // The command that staged these packages is not running any more.
+            // The command that staged these packages no longer runs.
             let _ = storage::remove_tree(&path);
         }
         if path.extension().is_none_or(|kind| kind != "journal") {
@@ -80,9 +80,9 @@ pub fn all(host: &Host, wanted: Option<&[ZoneName]>) -> Vec<String> {
     left
 }
 
-/// Removes journals and histories that killed commands had begun to write.
+/// Removes unfinished journals and histories that killed commands left.
 fn clear_asides(host: &Host) {
-    // A folder that cannot be read has no journals either, which the caller finds.
+    // If the folder cannot be read, the caller's search for journals fails and reports this.
     let asides = atomic::left_aside(&record::folder(&host.root));
     for target in asides
         .iter()
@@ -103,7 +103,7 @@ fn one(
     if let Some(name) = &journal.zone {
         let index = Index::load(&host.root)?;
         let zone = name.parse::<ZoneName>().ok();
-        // It may have been uninstalled since.
+        // The zone may have been uninstalled since then.
         let known = zone.filter(|zone| {
             let found = index.find(zone);
             found.is_some_and(|one| record::journal_of(&host.root, one) == *path)
@@ -133,7 +133,8 @@ mod tests {
         let host = Host::new(Root::new(dir.path()), "/zones-that-nobody-has".into(), None);
         let folder = record::folder(&host.root);
         fs::create_dir_all(&folder).unwrap();
-        // As a kill between the write and the rename leaves them: of a zone, and of a shared layer.
+        // These names are what a kill between write and rename leaves: of a zone, and of a shared
+        // layer.
         let names = [".zone-web.journal.new", "..patch-p-0.journal.new"];
         for name in names {
             fs::write(folder.join(name), "{").unwrap();

@@ -1,4 +1,4 @@
-//! The results of zones, and the messages while they are patched.
+//! The results of patched zones, and the messages during the work.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -9,22 +9,22 @@ use serde::Serialize;
 use crate::record::{Change, How};
 use crate::stale::Stale;
 
-/// The result of a zone.
+/// The result of a patch for one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It is patched.
+    /// The zone is patched.
     Patched,
-    /// There was nothing to do.
+    /// The order changed nothing in the zone.
     Unchanged,
-    /// It has no root that could be patched.
+    /// The zone has no root that can be patched.
     Skipped,
-    /// It could not be patched and is as it was.
+    /// The patch failed, and the zone is unchanged.
     Failed,
 }
 
 impl Outcome {
-    /// The word for people.
+    /// Returns the word for messages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -36,28 +36,29 @@ impl Outcome {
     }
 }
 
-/// The report of a zone.
+/// The report about one zone.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The zone.
+    /// The name of the zone.
     pub zone: String,
-    /// The result.
+    /// The result of the patch.
     pub outcome: Outcome,
-    /// The way it was carried out.
+    /// The way in which the order was carried out.
     pub how: Option<How>,
-    /// Why it failed or was skipped, or why it was patched for real where others share.
+    /// The reason why the zone failed or was skipped, or why it was patched by itself while others
+    /// share a result.
     pub reason: Option<String>,
-    /// The changed packages, or those that would change.
+    /// The changed packages; with -n, the packages that would change.
     pub packages: Vec<Change>,
-    /// Services that the packages wanted to be restarted.
+    /// Services that the packages wanted to restart.
     pub services: Vec<String>,
-    /// The duration in seconds.
+    /// The duration of the work on this zone, in seconds.
     pub seconds: f64,
-    /// The snapshot before it.
+    /// The snapshot from before the patch.
     pub snapshot: Option<String>,
     /// The output of the package manager.
     pub log: Option<PathBuf>,
-    /// The result of the health command, if it has one.
+    /// The result of the health command, if the zone has one.
     pub health: Option<Checked>,
     /// Processes that still use files that a patch in place replaced.
     pub stale: Vec<Stale>,
@@ -67,9 +68,9 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Checked {
-    /// It succeeded.
+    /// The health command succeeded.
     Passed,
-    /// It was not run, as the zone does not run with its patch.
+    /// The health command was not run, because the zone does not run with its patch yet.
     NotRun,
 }
 
@@ -91,19 +92,19 @@ impl Report {
     }
 }
 
-/// The events while zones are patched.
+/// The events during the work on zones.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// Work on a zone begins.
+    /// The work on a zone has started.
     Begin(&'a ZoneName),
-    /// A zone is through.
+    /// The work on a zone has ended.
     End(&'a Report),
 }
 
-/// Takes events, from several threads.
+/// Receives events from several threads.
 pub type Teller<'a> = &'a (dyn Fn(&Event<'_>) + Sync);
 
-/// As the zones were given.
+/// The zones, in the order of the command line.
 pub(crate) fn in_order(mut reports: Vec<Report>, zones: &[ZoneName]) -> Vec<Report> {
     let place: HashMap<&str, usize> = (0..)
         .zip(zones)

@@ -1,4 +1,4 @@
-//! The way back: a zone as it was before a patch, byte for byte.
+//! Returns a zone to its exact state before a patch.
 
 use host::{Error, Host};
 use model::{State, ZoneName};
@@ -10,13 +10,12 @@ use zone::job;
 use crate::record::{self, Entry, Standing};
 use crate::{ending, environment, recover, transaction};
 
-/// Takes a zone back to its state before a patch, by default before the last one. Later
-/// changes of a halted zone are lost; a boot environment that the zone leaves keeps its
-/// changes. A zone that runs goes back by a boot, and only when `activate` says which.
-/// Returns the name of the patch.
+/// Returns a zone to its state before a patch, by default the last patch. A halted zone loses its
+/// later changes. A boot environment that the zone leaves keeps its changes. A running zone returns
+/// by a boot, and only if `activate` gives the time of this boot. Returns the name of the patch.
 ///
 /// # Errors
-/// When it has no such patch, or its snapshot is gone.
+/// Fails if the zone has no such patch, or if the snapshot no longer exists.
 pub fn zone(
     host: &Host,
     zone: &ZoneName,
@@ -52,7 +51,7 @@ pub fn zone(
     match (&entry.environment, entry.standing, subject.state) {
         (Some(own), Standing::Pending, _) => {
             let own = ending::name(own)?;
-            // Nobody has booted it: it goes.
+            // No boot has used this boot environment, so it is destroyed.
             drop(subject);
             environments::activate(host, zone, &snapshot, When::NextBoot, false)?;
             environments::destroy(host, zone, &own, environments::By::Host, false)?;
@@ -62,7 +61,7 @@ pub fn zone(
             drop(subject);
             environments::activate(host, zone, &snapshot, when, false)?;
             if when == When::NextBoot {
-                // The result is known when it has booted.
+                // The zone returns to the snapshot only at its next boot.
                 return Ok(entry.patch);
             }
         }
@@ -89,7 +88,8 @@ fn take_back(entry: &mut Entry) {
     }
 }
 
-/// When a zone that runs goes back.
+/// Returns the time of the boot that returns a running zone to its snapshot. Fails if no time is
+/// given.
 fn permitted(environment: bool, activate: Option<When>) -> Result<When, Error> {
     match activate {
         Some(When::Now) => Ok(When::Now),

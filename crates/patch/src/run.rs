@@ -1,4 +1,4 @@
-//! Many zones at a time.
+//! Patches many zones at a time.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -20,16 +20,16 @@ use crate::share::{self, Fared, Seen, Shared};
 use crate::transaction::{self, Done, Patch, Ready, Running};
 use crate::{environment, remains};
 
-/// Time for which a held lock is tried again: a command that was killed while it started a process
-/// holds it until that process executes its program.
+/// Time for which zonepatch retries to take a lock. A command that was killed while it started a
+/// process holds its lock until that process executes its program.
 const LOCK_RETRY_TIME: Duration = Duration::from_secs(5);
 
-/// Makes sure that no other command of ours is at work, and that nothing is left of one that was
-/// killed. The lock ends with the file. It is returned with the list of remaining files of zones,
-/// see [`crate::remains::all`]: these concern no other zones.
+/// Takes the lock that only one zonepatch command has at a time, and cleans up after killed
+/// commands. The lock ends when the returned file is closed. The returned list names the zones with
+/// leftover files, see [`crate::remains::all`]. Other zones can be patched.
 ///
 /// # Errors
-/// When another one is at work.
+/// Fails if another zonepatch command runs.
 pub fn begin(host: &Host, wanted: Option<&[ZoneName]>) -> Result<(File, Vec<String>), Error> {
     let folder = record::folder(&host.root);
     std::fs::create_dir_all(&folder).map_err(Error::io(format!("make {}", folder.display())))?;
@@ -38,7 +38,7 @@ pub fn begin(host: &Host, wanted: Option<&[ZoneName]>) -> Result<(File, Vec<Stri
     Ok((held, remains::all(host, wanted)))
 }
 
-/// Patches zones. A zone's failure stops no other.
+/// Patches zones. If one zone fails, the others are still patched.
 #[must_use]
 pub fn apply(
     patch: &Patch<'_>,
@@ -71,7 +71,7 @@ pub fn apply(
     });
     for group in &lock_of(&run.queue).groups {
         if let Verdict::Shared(shared) = &group.verdict {
-            // The next call finds the remaining files.
+            // The next call finds the leftover files.
             let _ = shared.let_go();
         }
     }
@@ -178,14 +178,14 @@ impl Run<'_> {
         if runs && self.patch.running == Running::Live {
             return self.live(zone, ready);
         }
-        // Others may share; it is not compared with them.
+        // Other zones may share a result, but a sparse zone is never compared with them.
         let why = why.filter(|_| !is_sparse);
         let mut done = ready.and_then(|ready| self.patch.zone(&ready, None));
         if !runs {
             return self.report(zone, &done, why);
         }
         let mut checked = false;
-        // The lock of the zone is free again.
+        // From here on this process no longer holds the lock of the zone.
         if let (Running::Environment(When::Now), Ok(Done::Patched(entry, _))) =
             (self.patch.running, &done)
         {
@@ -287,7 +287,7 @@ impl Run<'_> {
                     let shared = Arc::new(shared);
                     let verdict = Verdict::Shared(Arc::clone(&shared));
                     lock_of(&self.queue).groups[number].verdict = verdict;
-                    // Nobody waits for the rest.
+                    // No other zone waits for the remaining steps.
                     self.changed.notify_all();
                     if let Err(error) = shared.take_in(self.patch, &other) {
                         let error = flatten(&error);
@@ -323,7 +323,7 @@ impl Run<'_> {
     }
 }
 
-/// Goes through zones that do not share.
+/// Patches zones that do not share results.
 fn each(
     zones: &[ZoneName],
     parallel: usize,
@@ -380,7 +380,7 @@ pub fn plan(
     })
 }
 
-/// Takes the packages of one patch back, whatever was done to the zones since.
+/// Undoes the package changes of one patch, whatever changed in the zones since then.
 #[must_use]
 pub fn remove(
     patch: &Patch<'_>,
@@ -455,11 +455,11 @@ fn take_back(patch: &Patch<'_>, former: &str, zone: &ZoneName) -> Result<Done, E
     Ok(done)
 }
 
-/// Cleans up when the host has booted, before zones boot. Returns the result of [`remains::all`].
-/// Nothing to do is the usual case.
+/// Cleans up after the boot of the host, before zones boot. Returns the result of [`remains::all`].
+/// Usually there is nothing to clean up.
 ///
 /// # Errors
-/// When a zonepatch is at work already.
+/// Fails if another zonepatch command runs already.
 pub fn at_boot(host: &Host) -> Result<Vec<String>, Error> {
     let is_journal = |entry: fs::DirEntry| {
         let path = entry.path();
@@ -470,7 +470,7 @@ pub fn at_boot(host: &Host) -> Result<Vec<String>, Error> {
         .flatten()
         .flatten();
     match files.any(is_journal) {
-        // Objects that a job in the course of being killed still holds are cleaned up, too.
+        // `begin` also cleans up objects that a job still holds while it is being killed.
         true => begin(host, None).map(|(_, left)| left),
         false => Ok(Vec::new()),
     }
