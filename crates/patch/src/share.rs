@@ -1,9 +1,9 @@
-//! Patch once, share the result.
+//! Patches once, and shares the result between zones.
 //!
-//! Zones whose packages are the same, on a layer that they have in common, come to the same result.
-//! Two of them are really patched; if both changed the same paths in the same way, the result of
-//! one of them becomes a layer below the own layers of each other zone. The own layers of a zone
-//! must not touch any of those paths, or the zone is patched separately.
+//! Zones with the same packages on a common layer get the same result from the same order. Two such
+//! zones are really patched. If both changed the same paths in the same way, the result of one zone
+//! becomes a layer below the own layers of each other zone. If an own layer of a zone has one of
+//! those paths, the zone is patched separately.
 
 use std::path::{Path, PathBuf};
 
@@ -19,8 +19,8 @@ use crate::recover;
 use crate::recover::{keep_or_go_back, look};
 use crate::transaction::{self, Done, Patch, Ready, Witness};
 
-/// Files and links of a single zone or moment, which are no part of a patch and are neither
-/// compared nor shared. A `/` at the end stands for all below.
+/// Files and links that differ from zone to zone or from run to run. They are not part of a patch,
+/// and are neither compared nor shared. A `/` at the end means every path below.
 const NOISE: &[&str] = &[
     "etc/hostid",
     "etc/hostname",
@@ -48,7 +48,7 @@ const NOISE: &[&str] = &[
     "var/tmp/",
 ];
 
-/// Returns whether a path is no part of a patch.
+/// Returns true if a path is not part of a patch.
 #[must_use]
 pub fn is_noise(path: &Path) -> bool {
     NOISE.iter().any(|name| match name.strip_suffix('/') {
@@ -57,16 +57,16 @@ pub fn is_noise(path: &Path) -> bool {
     })
 }
 
-/// A layer that zones are to stand on.
+/// A layer with the result of a patch, for other zones.
 #[derive(Debug)]
 pub struct Shared {
-    /// A dataset that holds it.
+    /// The dataset that holds the layer.
     place: PathBuf,
     /// The tree of the layer below it.
     base: PathBuf,
-    /// Its own tree.
+    /// The tree of the layer itself.
     tree: PathBuf,
-    /// The fingerprint of the zone before the patch.
+    /// The fingerprint that a zone must have before the patch.
     before: String,
     after: String,
     /// The changed packages.
@@ -75,23 +75,23 @@ pub struct Shared {
     journal: PathBuf,
 }
 
-/// A zone that was patched for others, too.
+/// A zone that was patched also for others.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// The zone.
+    /// The name of the zone.
     pub zone: ZoneName,
-    /// The result.
+    /// The result of the patch.
     pub witness: Witness,
     /// The changed packages.
     pub packages: Vec<Change>,
-    /// Services that want to be restarted.
+    /// Services that the packages want to restart.
     pub services: Vec<String>,
 }
 
-/// Why a zone is no witness, if it is none.
+/// Returns the reason why other zones cannot use this zone's result; `None` if they can.
 ///
 /// # Errors
-/// When its layers cannot be read.
+/// Fails if the layers of the zone cannot be read.
 pub fn unfit(seen: &Seen) -> Result<Option<String>, Error> {
     if let Some(why) = &seen.witness.unfit {
         return Ok(Some(why.clone()));
@@ -99,11 +99,11 @@ pub fn unfit(seen: &Seen) -> Result<Option<String>, Error> {
     in_the_way(&seen.witness.tree, &seen.witness.above)
 }
 
-/// The file that a package manager writes in every run.
+/// A file that a package manager writes in every run.
 const DATABASE: &str = "var/lib/dpkg/status";
 
-/// Returns a file of a zone that prevents a shared layer. Where that is the package database it is
-/// the reason, and all else comes of it.
+/// Returns a file of the zone that prevents a shared layer. If the package database is such a file,
+/// returns it, because all other differences follow from it.
 fn in_the_way(layer: &Path, own: &[PathBuf]) -> Result<Option<String>, Error> {
     let database = Path::new(DATABASE);
     if holds(layer, database)? {
@@ -119,17 +119,17 @@ fn in_the_way(layer: &Path, own: &[PathBuf]) -> Result<Option<String>, Error> {
     Ok(misfit.map(|misfit| misfit.to_string()))
 }
 
-/// The reason why the results of two zones give no layer.
+/// The reason why the results of two zones cannot become a layer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoLayer {
-    /// They have different packages.
+    /// The two zones have different packages.
     #[error("zones {} and {} came to different packages", .0[0], .0[1])]
     Packages([ZoneName; 2]),
-    /// These files are different.
+    /// These files differ between the two zones.
     #[error("zones {} and {} came to differ in {}", .0[0], .0[1], listed(.1))]
     Files([ZoneName; 2], Vec<PathBuf>),
-    /// The layers cannot be used.
+    /// The layers of the zones cannot be used.
     #[error(transparent)]
     Storage(#[from] storage::Error),
     /// Another step failed.
@@ -145,10 +145,10 @@ fn listed(paths: &[PathBuf]) -> String {
     paths.join(", ")
 }
 
-/// Makes a layer of the result of two zones.
+/// Makes a layer from the result of two zones.
 ///
 /// # Errors
-/// [`NoLayer`] names their differences.
+/// Fails with [`NoLayer`], which names the differences of the two zones.
 pub fn judge(
     patch: &Patch<'_>,
     base: &Path,
@@ -165,7 +165,7 @@ pub fn judge(
     if !paths.is_empty() {
         return Err(NoLayer::Files(zones(), paths));
     }
-    // So that nobody changes the layers of the zone meanwhile.
+    // The lock prevents changes to the layers of the zone in the meantime.
     let subject = transaction::admit(patch.host, &one.zone)?;
     let name = format!(".patch-{}-{number}", patch.name);
     let place = job::place_beside(&subject.zonepath, &name)?;
@@ -213,20 +213,20 @@ pub fn judge(
     }
 }
 
-/// The result of sharing a layer with a zone.
+/// The result for a zone that should use a shared layer.
 #[derive(Debug)]
 pub enum Fared {
-    /// It stands on it.
+    /// The zone uses the layer.
     Patched(Box<Done>),
-    /// It cannot, for this reason, and is as it was.
+    /// The zone cannot use the layer, for this reason. The zone is unchanged.
     Unlike(String),
 }
 
 impl Shared {
-    /// Lets a halted zone stand on the layer.
+    /// Puts the shared layer below the own layers of a halted zone.
     ///
     /// # Errors
-    /// When it could not be done; the zone is then as it was.
+    /// Fails if a step fails. The zone is then unchanged.
     pub fn give(&self, patch: &Patch<'_>, ready: &Ready) -> Result<Fared, Error> {
         let (subject, dataset) = (&ready.subject, &ready.dataset);
         if ready.before.fingerprint != self.before {
@@ -265,7 +265,8 @@ impl Shared {
                 return Ok(Fared::Unlike(why));
             }
             Err(error) => {
-                // It went back already, if it could.
+                // `switch` has already returned the zone to its former layers, if that was
+                // possible.
                 return match recover::zone(patch.host, subject)? {
                     Some(End::New(entry)) => {
                         Ok(Fared::Patched(Box::new(Done::late(entry, &error))))
@@ -286,7 +287,8 @@ impl Shared {
         ))))
     }
 
-    /// Switches; a reason when the zone is not as it should be then, and went back.
+    /// Puts the shared layer below the zone's own layers. Returns `None` on success. Returns a
+    /// reason if the packages are not as expected; the zone then has its former layers again.
     fn switch(&self, host: &Host, ready: &Ready, name: &Name) -> Result<Option<String>, Error> {
         let dataset = &ready.dataset;
         dataset.snapshot(name)?;
@@ -303,12 +305,13 @@ impl Shared {
         })
     }
 
-    /// Lets the second witness stand on the layer, too, instead of its own result, which is the
-    /// same except for logs and caches: it keeps its own of these. Says whether it does: not when
-    /// it was used meanwhile. A crash leaves it on the one or the other.
+    /// Makes the second of the two patched zones use the shared layer instead of its own result.
+    /// The two are the same except for logs and caches, of which the zone keeps its own. Returns
+    /// false if the zone was used in the meantime, and then changes nothing. After a crash, the
+    /// zone uses either its own result or the layer.
     ///
     /// # Errors
-    /// When it could not be done; the zone then stays on its own.
+    /// Fails if a step fails. The zone then keeps its own result.
     pub fn take_in(&self, patch: &Patch<'_>, seen: &Seen) -> Result<bool, Error> {
         let ready = transaction::prepare(patch.host, &seen.zone)?;
         let (subject, dataset) = (&ready.subject, &ready.dataset);
@@ -319,14 +322,14 @@ impl Shared {
         {
             return Ok(false);
         }
-        // If this is interrupted, the zone loses no file, and completed steps are complete.
+        // If the next steps are interrupted, the zone loses no file.
         let journal = patch.begin(subject, "", Phase::Working)?;
         let taken = self.replace(patch, &ready, &journal.copy);
         recover::zone(patch.host, subject)?;
         taken
     }
 
-    /// Prepares the zone once more, on the layer, and lets it take that over.
+    /// Makes a new root for the zone on the shared layer, and makes the zone use this root.
     fn replace(&self, patch: &Patch<'_>, ready: &Ready, copy: &Path) -> Result<bool, Error> {
         let dataset = &ready.dataset;
         let copy = dataset.clone_snapshot_to(&patch.snapshot()?, copy)?;
@@ -336,16 +339,16 @@ impl Shared {
         if after.fingerprint != self.after || !after.broken.is_empty() {
             return Ok(false);
         }
-        // The contents of the files are on disk, as for every other zone on the layer.
+        // The contents of the files are already on disk, as in every other zone on this layer.
         dataset.take_over(&copy)?;
         dataset.settle(&patch.host.root.index())?;
         Ok(true)
     }
 
-    /// Lets go of the layer: the zones on it keep it.
+    /// Releases the layer. The zones on it keep it.
     ///
     /// # Errors
-    /// When something cannot be removed; the next call tries again.
+    /// Fails if a file or layer cannot be removed. The next call tries again.
     pub fn let_go(&self) -> Result<(), Error> {
         job::remove_copy(&self.place)?;
         Ok(store::atomic::remove(&self.journal)?)

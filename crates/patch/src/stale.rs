@@ -1,5 +1,5 @@
-//! Finds processes that still use files that a patch replaced: their program, or a
-//! library of it, is a file without a name.
+//! Finds processes that still use files that a patch replaced. The program of such a process, or
+//! one of its libraries, is a deleted file.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,24 +7,25 @@ use std::io::Read;
 
 use serde::Serialize;
 
-/// Maximum number of bytes that are read of a file in /proc.
+/// Maximum number of bytes to read from a file in /proc.
 const MAX_PROC_BYTES: u64 = 16 << 20;
 
 /// The suffix of a deleted file's name in /proc.
 const DELETED: &str = " (deleted)";
 
-/// A process that should be started anew.
+/// A process that should be restarted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Stale {
-    /// As the host numbers it.
+    /// The pid on the host.
     pub pid: i32,
-    /// Its name, which it has chosen.
+    /// The name of the process, which it chose itself.
     pub name: String,
-    /// The files that it goes on with.
+    /// The deleted files that the process still uses.
     pub files: Vec<String>,
 }
 
-/// Looks among processes; those that end meanwhile are none.
+/// Returns the processes of the list that still use deleted files. A process that ends in the
+/// meantime is left out.
 pub(crate) fn among(pids: &[i32]) -> Vec<Stale> {
     let one = |pid: &i32| {
         let maps = read(&format!("/proc/{pid}/maps"))?;
@@ -56,11 +57,11 @@ fn plain(text: &str) -> String {
     text.chars().filter(|char| !char.is_control()).collect()
 }
 
-/// The files with code in them that are mapped and have no name any more. Files that
-/// never had a lasting name, in memory and in folders for temporary files, do not count.
+/// Returns the mapped files with code that are deleted. Files in memory and in folders for
+/// temporary files are left out, because they never had a lasting name.
 fn replaced(maps: &str) -> BTreeSet<String> {
     let of = |line: &str| {
-        // ADDRESS PERMISSIONS OFFSET DEVICE INODE PATH
+        // The fields of a line: ADDRESS PERMISSIONS OFFSET DEVICE INODE PATH.
         let mut fields = line.splitn(6, ' ');
         let permissions = fields.nth(1)?;
         let path = fields.nth(3)?.trim_start().strip_suffix(DELETED)?;

@@ -12,48 +12,49 @@ use crate::follow;
 use crate::inventory::{self, Inventory};
 use crate::record::{self, Entry, Standing};
 
-/// A line of `zonepatch status`.
+/// A row of `zonepatch status`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The zone.
+    /// The name of the zone.
     pub zone: String,
-    /// Its state.
+    /// The state of the zone.
     pub state: String,
-    /// Packages in place.
+    /// The number of installed packages.
     pub packages: usize,
-    /// The last patch that counts.
+    /// The last patch that the zone has, or will have after its next boot.
     pub patch: Option<String>,
-    /// When it was applied, in seconds since 1970.
+    /// The time of the last patch, in seconds since 1970.
     pub at: Option<u64>,
-    /// The way the last patch was carried out.
+    /// The way in which the last patch was carried out.
     pub how: Option<String>,
-    /// Packages that keep their version.
+    /// Packages on hold, which keep their version.
     pub held: Vec<String>,
-    /// The problems.
+    /// The problems of the zone.
     pub problems: Vec<String>,
-    /// Zones with the same beginning have the same packages.
+    /// The fingerprint of the packages. Zones whose fingerprints begin with the same characters
+    /// have the same packages.
     pub fingerprint: Option<String>,
-    /// Packages of the host that a sparse zone has to follow.
+    /// Packages of the host that a sparse zone still has to follow.
     pub behind: usize,
-    /// When the host's package manager changed them, in seconds since 1970; none where
-    /// nobody wrote it down.
+    /// The time when the host's package manager last changed packages, in seconds since 1970;
+    /// `None` if the host does not record it.
     pub host_changed: Option<u64>,
 }
 
-/// A line of `zonepatch history`.
+/// A row of `zonepatch history`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Past {
-    /// The zone.
+    /// The name of the zone.
     pub zone: String,
-    /// The patch.
+    /// The entry of the history.
     #[serde(flatten)]
     pub entry: Entry,
 }
 
-/// Looks where a zone stands.
+/// Returns the patch state of a zone.
 ///
 /// # Errors
-/// When there is no such zone.
+/// Fails if the zone does not exist.
 pub fn of(host: &Host, zone: &ZoneName) -> Result<Row, Error> {
     let index = Index::load(&host.root)?;
     let entry = index.get(zone)?;
@@ -91,7 +92,8 @@ pub fn of(host: &Host, zone: &ZoneName) -> Result<Row, Error> {
     let zonepath = host.root.path(&entry.zonepath);
     let driver = driver_at(&zonepath)?;
     if let (true, None, true) = (row.problems.is_empty(), pending, driver.has_layers()) {
-        // After a patch in place that was cut off, or by the administrator's choice.
+        // A patch in place that was interrupted set the next boot environment, or the administrator
+        // did.
         if let (_, Some(next)) = environments::marked(&zonepath)? {
             row.problems
                 .push(format!("its next boot takes boot environment {next}"));
@@ -117,7 +119,7 @@ pub fn of(host: &Host, zone: &ZoneName) -> Result<Row, Error> {
     Ok(row)
 }
 
-/// Compares the own part of a sparse zone with the host.
+/// Compares the zone's own part of each package with the host's packages.
 fn compare(host: &Host, row: &mut Row, found: &Inventory) {
     match follow::lacks(found) {
         Ok(lacks) => row.behind = lacks.len(),
@@ -128,10 +130,10 @@ fn compare(host: &Host, row: &mut Row, found: &Inventory) {
     }
 }
 
-/// The patches of a zone, the oldest first.
+/// Returns the patches of a zone, the oldest first.
 ///
 /// # Errors
-/// When there is no such zone, or its history is damaged.
+/// Fails if the zone does not exist, or if its history is damaged.
 pub fn history(host: &Host, zone: &ZoneName) -> Result<Vec<Past>, Error> {
     let index = Index::load(&host.root)?;
     let history = environment::history(host, index.get(zone)?)?;

@@ -1,4 +1,5 @@
-//! A zone: snapshot, work in a copy, verify, switch.
+//! Patches one zone: makes a snapshot, works in a copy, checks the result, and switches the zone to
+//! it.
 //!
 //! | step | a crash after it leaves |
 //! |---|---|
@@ -49,64 +50,65 @@ pub(crate) use said::Said;
 /// The parameters that all zones of a command have in common.
 #[derive(Debug)]
 pub struct Patch<'a> {
-    /// The host.
+    /// The host of the zones.
     pub host: &'a Host,
     /// The name of the patch, unique on this host.
     pub name: String,
-    /// The order.
+    /// The order for the package manager.
     pub order: Order,
-    /// A folder with the package files of the order.
+    /// The folder with the package files of the order.
     pub files: Option<PathBuf>,
-    /// Snapshots of former patches that a zone keeps.
+    /// Number of snapshots of former patches that a zone keeps.
     pub keep: usize,
     /// The treatment of running zones.
     pub running: Running,
-    /// The check of a zone with its patch.
+    /// The health commands that test zones after the patch.
     pub health: Health,
-    /// Time that the package manager of a zone may take.
+    /// Timeout for the package manager of a zone.
     pub within: Option<Duration>,
-    /// Set when no zone is to be begun any more, and those at work are to be taken back.
+    /// True when the command is cancelled: no further zone is started, and zones in progress are
+    /// undone.
     pub cancelled: &'a AtomicBool,
 }
 
-/// The way running zones are patched.
+/// The way in which running zones are patched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Running {
-    /// Not at all.
+    /// Running zones are not patched.
     #[default]
     Refused,
-    /// In a boot environment, which they take then.
+    /// Running zones are patched in a new boot environment, which a boot at this time uses.
     Environment(When),
-    /// In place.
+    /// Running zones are patched in place.
     Live,
 }
 
-/// The result of a zone.
+/// The result of the patch of one zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// It is patched.
+    /// The zone is patched.
     Patched(Box<Entry>, Box<Witness>),
-    /// There was nothing to do.
+    /// The order changed nothing in the zone.
     Unchanged,
 }
 
-/// The parts of a patched zone that others may take over.
+/// The parts of a patched zone that other zones may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Witness {
     /// The tree of the layer with the changes.
     pub tree: PathBuf,
-    /// Trees that lie between the base of its group and that, topmost first.
+    /// The trees between the common layer of the group and that layer, the topmost first.
     pub above: Vec<PathBuf>,
-    /// Its present fingerprint.
+    /// The fingerprint of the zone after the patch.
     pub fingerprint: String,
-    /// Why nobody can.
+    /// The reason why no other zone can use the result.
     pub unfit: Option<String>,
-    /// A problem after it had its patch.
+    /// A problem that occurred after the zone got its patch.
     pub warning: Option<String>,
 }
 
 impl Done {
-    /// A zone that has its patch, though something failed when it had.
+    /// Returns the result for a zone that has its patch, although a later step failed.
     pub(crate) fn late(entry: Box<Entry>, error: &Error) -> Self {
         let witness = Witness {
             unfit: Some("a step failed after it had its patch".to_owned()),
@@ -125,7 +127,7 @@ fn not_cleared(error: &Error) -> String {
 }
 
 impl<'a> Patch<'a> {
-    /// When the package manager of a zone is ended.
+    /// Returns the time limit, and the cancel flag, of a package manager.
     pub(crate) fn bounds(&self) -> job::Bounds<'a> {
         job::Bounds {
             option: Some("--time-limit"),
@@ -134,7 +136,7 @@ impl<'a> Patch<'a> {
         }
     }
 
-    /// Fails when no zone is to be begun any more.
+    /// Fails if the command is cancelled, so that no further zone is started.
     pub(crate) fn go_on(&self) -> Result<(), Error> {
         match self.bounds().is_cancelled() {
             true => Err(Error::Refused("was not begun: cancelled.".to_owned())),
@@ -142,22 +144,22 @@ impl<'a> Patch<'a> {
         }
     }
 
-    /// The name of the snapshot before this patch.
+    /// Returns the name of the snapshot from before this patch.
     ///
     /// # Errors
-    /// Never; the name of a patch is made for it.
+    /// Does not fail for a name that zonepatch itself has made.
     pub fn snapshot(&self) -> Result<Name, Error> {
         format!("patch-{}", self.name)
             .parse()
             .map_err(|error: storage::BadName| Error::Refused(error.to_string()))
     }
 
-    /// The name of the boot environment that is made of a zone that runs.
+    /// Returns the name of the boot environment for a running zone.
     fn environment(&self) -> Result<Name, Error> {
         name(&format!("patched-{}", self.name))
     }
 
-    /// The name of the copy of a zone in which the package manager works.
+    /// Returns the name of the copy in which the package manager works.
     fn start_of(&self, subject: &Subject) -> Result<Name, Error> {
         match subject.state {
             State::Installed => self.snapshot(),
@@ -165,7 +167,7 @@ impl<'a> Patch<'a> {
         }
     }
 
-    /// Begins a transaction: from here on [`recover`] can clean up after it.
+    /// Starts a transaction. From here on [`recover`] can clean up after it.
     pub(crate) fn begin(
         &self,
         subject: &Subject,
@@ -187,11 +189,11 @@ impl<'a> Patch<'a> {
         Ok(journal)
     }
 
-    /// Patches a zone: a halted one at once, one that runs for its next boot. `base` is the
-    /// tree of the layer that it has in common with its group.
+    /// Patches a zone: a halted zone at once, a running zone for its next boot. `base` is the tree
+    /// of the layer that the zone and its group have in common.
     ///
     /// # Errors
-    /// The reason why the zone could not be patched; the zone is then unchanged.
+    /// Fails with the reason why the zone could not be patched. The zone is then unchanged.
     pub fn zone(&self, ready: &Ready, base: Option<&Path>) -> Result<Done, Error> {
         let Ready {
             subject, dataset, ..
@@ -214,7 +216,7 @@ impl<'a> Patch<'a> {
         let work = match ready.is_sparse()? {
             true => {
                 follow::refuse_order(&self.order)?;
-                // Nothing of it is taken in hand for nothing.
+                // A sparse zone that lacks no package of the host needs no copy.
                 if follow::lacks(&ready.before)?.is_empty() {
                     return Ok(Done::Unchanged);
                 }
@@ -234,7 +236,7 @@ impl<'a> Patch<'a> {
                 witness.warning = self.leave(ready, &journal, &end);
                 Ok(Done::Patched(entry, witness))
             }
-            // Undoes the begun transaction; the next call tries failed steps again.
+            // Undoes a transaction. If a step fails, the next call tries it again.
             Err(error) => match recover::zone(self.host, subject) {
                 Ok(Some(End::New(entry))) => Ok(Done::late(entry, &error)),
                 Ok(_) => Err(error),
@@ -247,7 +249,7 @@ impl<'a> Patch<'a> {
         }
     }
 
-    /// Cleans up after a zone that has its patch; a failure is a warning, and the next call tries
+    /// Cleans up after a zone got its patch. A failed step is a warning, and the next call tries it
     /// again.
     pub(crate) fn leave(&self, ready: &Ready, journal: &Journal, end: &End) -> Option<String> {
         let Ready {
@@ -284,12 +286,13 @@ impl<'a> Patch<'a> {
         if !after.broken.is_empty() {
             return Err(Error::Refused(after.broken.join(", ")));
         }
-        // A database may change by being read.
+        // Some package managers change their database when they read it, so equal packages count,
+        // too.
         if changes.is_empty() && (tells || after.fingerprint == ready.before.fingerprint) {
             dataset.destroy_snapshot(&name)?;
             return Ok(Done::Unchanged);
         }
-        // Nothing of the copy was written to disk in time: all of it is now, at once.
+        // No file of the copy was synced to disk during the work. All files are synced now.
         copy.sync()?;
         let tree = copy.seal_tree()?;
         let how = match work {
@@ -335,8 +338,8 @@ impl<'a> Patch<'a> {
         Ok(Done::Patched(Box::new(entry), Box::new(witness)))
     }
 
-    /// Returns the packages of the patched copy and their changes, which are verified unless the
-    /// package manager tells them itself.
+    /// Returns the packages of the patched copy and their changes. The changes are checked against
+    /// the files, unless the package manager itself lists its packages.
     fn compare(
         &self,
         ready: &Ready,
@@ -356,21 +359,21 @@ impl<'a> Patch<'a> {
         };
         match has_worked {
             true => job::look(self.host, &ready.config, &copy.stack()?, look),
-            // Files that it has from the host do not count.
+            // Only the zone's own files count, not those that it inherits from the host.
             false => job::look_at_own(self.host, &copy.stack()?, look),
         }
     }
 
-    /// Makes the layers of a copy.
+    /// Makes the layers of the copy.
     fn start(&self, ready: &Ready, name: &Name) -> Result<(), Error> {
         match ready.subject.state {
             State::Installed => Ok(ready.dataset.snapshot(name)?),
-            // Its root is written into meanwhile.
+            // The running zone writes into its root in the meantime.
             _ => zone::snapshot::of_locked(self.host, &ready.subject, name),
         }
     }
 
-    /// An entry of the history.
+    /// Returns an entry for the history.
     #[must_use]
     pub fn entry(
         &self,
@@ -394,8 +397,8 @@ impl<'a> Patch<'a> {
     }
 }
 
-/// Returns the phase in which the zone takes over the layers of the copy: its root, or of a zone
-/// that runs those of a boot environment.
+/// Returns the phase in which the zone gets the layers of the copy: as its root if the zone is
+/// halted, or as a new boot environment if it runs.
 fn switch_to(halted: bool, tree: PathBuf, entry: Box<Entry>) -> Phase {
     match halted {
         true => Phase::Switching { tree, entry },
@@ -403,7 +406,7 @@ fn switch_to(halted: bool, tree: PathBuf, entry: Box<Entry>) -> Phase {
     }
 }
 
-/// The layers above `base`; none when it is not among them.
+/// Returns the layers above `base`; `None` if `base` is not one of `lowers`.
 fn above(lowers: &[PathBuf], base: Option<&Path>) -> Option<Vec<PathBuf>> {
     let base = base?;
     let at = lowers.iter().position(|tree| tree == base)?;

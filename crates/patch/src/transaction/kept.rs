@@ -8,7 +8,7 @@ use super::{Patch, Ready};
 use crate::record::{self, History};
 
 impl Patch<'_> {
-    /// Removes snapshots of older patches than are kept.
+    /// Removes the snapshots of the oldest patches, until no more are left than the zone keeps.
     pub(crate) fn thin_out(&self, dataset: &Dataset, ready: &Ready) -> Result<(), Error> {
         let (root, subject) = (&self.host.root, &ready.subject);
         let history: Option<History> = record::load(&record::history_of(root, &subject.entry))?;

@@ -1,4 +1,4 @@
-//! A zone that is taken in hand: its lock is held, and it was looked into.
+//! A zone whose lock is held and whose facts were read.
 
 use host::{Error, Host};
 use model::{Config, State, Verb, ZoneName};
@@ -16,11 +16,11 @@ use crate::recover;
 /// A zone whose lock is held, and the facts about it.
 #[derive(Debug)]
 pub struct Ready {
-    /// The zone.
+    /// The zone with its index entry.
     pub subject: Box<Subject>,
-    /// Its configuration.
+    /// The configuration of the zone.
     pub config: Config,
-    /// Its data.
+    /// The dataset of the zone.
     pub dataset: Dataset,
     /// The packages before the patch.
     pub before: Inventory,
@@ -29,19 +29,19 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Returns whether folders of the host are part of the zone's root.
+    /// Returns true if folders of the host are part of the zone's root.
     ///
     /// # Errors
-    /// When the host's folders cannot be looked at.
+    /// Fails if the folders of the host cannot be read.
     pub fn is_sparse(&self) -> Result<bool, Error> {
         job::is_sparse(&self.config)
     }
 }
 
-/// Takes the zone's lock.
+/// Takes the lock of the zone.
 ///
 /// # Errors
-/// When its state forbids it.
+/// Fails if a zone in this state cannot be patched.
 pub fn admit(host: &Host, zone: &ZoneName) -> Result<Box<Subject>, Error> {
     match Subject::admit(host, zone, Verb::Snapshot) {
         Ok(Start::Go(subject)) => {
@@ -54,10 +54,10 @@ pub fn admit(host: &Host, zone: &ZoneName) -> Result<Box<Subject>, Error> {
     }
 }
 
-/// Locks a zone and looks into it.
+/// Locks a zone and reads the facts about it.
 ///
 /// # Errors
-/// When it cannot be patched, and why.
+/// Fails if the zone cannot be patched, with the reason.
 pub fn prepare(host: &Host, zone: &ZoneName) -> Result<Ready, Error> {
     let subject = admit(host, zone)?;
     recover::zone(host, &subject)?;
@@ -76,7 +76,7 @@ pub fn prepare(host: &Host, zone: &ZoneName) -> Result<Ready, Error> {
     let (before, manager) = job::look(host, &config, &dataset.stack()?, |root| {
         let manager = manager::of(root)
             .ok_or_else(|| Error::Refused("has no package manager that is known.".to_owned()))?;
-        // Says so by name when it cannot be driven.
+        // This call fails, with the name of the package manager, if zonepatch knows only its name.
         manager.work(&Order::Upgrade, Mood::Try)?;
         Ok((inventory::read(root)?, manager))
     })?;

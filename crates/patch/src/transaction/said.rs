@@ -1,4 +1,4 @@
-//! Parses the output of a package manager. All of it comes from the zone.
+//! Parses the output of a package manager. The output is untrusted, because it comes from the zone.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,10 +9,10 @@ use crate::inventory;
 use crate::manager::{NOT_BEGUN, NOT_SOUND, TOLD};
 use crate::record::Change;
 
-/// Longest log that is looked through for a reason, in bytes.
+/// Maximum length of a log that is searched for a reason, in bytes.
 const MAX_LOG: u64 = 4 << 20;
 
-/// Maximum number of lines of a kind that are kept.
+/// Maximum number of lines that are kept of each kind.
 const MAX_LINES: usize = 10_000;
 
 /// The output of a package manager.
@@ -21,7 +21,7 @@ pub(crate) struct Said {
     pub(crate) services: Vec<String>,
     pub(super) identity_changed: bool,
     pub(super) planned: Vec<Change>,
-    /// The packages before and after, if the package manager lists them.
+    /// The packages before and after the work, if the package manager lists them.
     told: [BTreeMap<(String, String), String>; 2],
     errors: Vec<String>,
     last: String,
@@ -59,7 +59,7 @@ impl Said {
             if said.planned.len() < MAX_LINES {
                 said.planned.extend(planned(line));
             }
-            // Of apt, dpkg, dnf and rpm, apk.
+            // The marks of error lines of apt, dpkg, dnf, rpm and apk.
             let begins = ["E: ", "dpkg: error", "Error: ", "error: ", "ERROR: "];
             let is_error = begins.iter().any(|begin| line.starts_with(begin))
                 || line.contains("No space left on device");
@@ -89,7 +89,7 @@ impl Said {
         inventory::differences(was, is)
     }
 
-    /// Returns whether it was for want of room.
+    /// Returns true if the package manager failed because a disk was full.
     pub(super) fn lacks_room(&self) -> bool {
         let room = |line: &String| {
             line.contains("No space left on device") || line.contains("enough free space")
@@ -97,7 +97,7 @@ impl Said {
         self.errors.iter().any(room) || room(&self.last)
     }
 
-    /// Why it failed, in one line.
+    /// Returns the reason of the failure in one line.
     pub(crate) fn reason(&self, manager: &str, status: i32) -> String {
         let full = |line: &&String| line.contains("No space left on device");
         let said = self.errors.iter().find(full).or(self.errors.first());
@@ -114,7 +114,7 @@ impl Said {
     }
 }
 
-/// Reads `Inst NAME [OLD] (NEW ...)` and `Remv NAME [OLD]`.
+/// Reads the lines `Inst NAME [OLD] (NEW ...)` and `Remv NAME [OLD]`.
 fn planned(line: &str) -> Option<Change> {
     let mut words = line.split_whitespace();
     let verb = words.next()?;

@@ -7,13 +7,14 @@ use zone::job;
 use super::Patch;
 
 impl Patch<'_> {
-    /// Returns whether a zone has a health command.
+    /// Returns true if the zone has a health command.
     pub(crate) fn has_health(&self, zone: &ZoneName) -> bool {
         let config = store::xml::load(&self.host.root, zone);
         config.is_ok_and(|config| self.health.of(&config).is_some())
     }
 
-    /// Asks a zone that was booted with its patch; false when it has no health command.
+    /// Runs the health command of a zone that was booted with its patch. Returns false if the zone
+    /// has none.
     pub(crate) fn check(&self, zone: &ZoneName) -> Result<bool, Error> {
         let config = store::xml::load(&self.host.root, zone)?;
         let Some(command) = self.health.of(&config) else {

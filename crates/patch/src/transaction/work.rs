@@ -1,4 +1,4 @@
-//! A package manager at work in a copy of a zone.
+//! Runs a package manager in a copy of a zone.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ impl Patch<'_> {
         self.host.root.log().join(name)
     }
 
-    /// Runs the work in a copy.
+    /// Runs the package manager in a copy.
     pub(super) fn run(&self, ready: &Ready, copy: &Dataset, work: &Work) -> Result<Said, Error> {
         let path = self.log(&ready.subject.entry.name);
         let log = job::open_log(&path)?;
@@ -36,7 +36,7 @@ impl Patch<'_> {
                 return Err(Error::Refused(said.reason(ready.manager.program(), status)));
             }
         }
-        // The disk may have the room.
+        // The disk may have more space than the memory.
         log.set_len(0)
             .map_err(Error::io(format!("write {}", path.display())))?;
         let ran = self.job(ready, work, &log, copy.stack()?);
@@ -47,8 +47,8 @@ impl Patch<'_> {
         }
     }
 
-    /// Runs the work in memory, and copies its result into the copy. Returns none if it
-    /// cannot be run there.
+    /// Runs the package manager on a copy in memory, and writes the result to the copy on disk.
+    /// Returns `None` if a copy in memory is not possible.
     fn in_memory(
         &self,
         ready: &Ready,
@@ -59,7 +59,7 @@ impl Patch<'_> {
         let Some(grant) = memory::grant(&ready.config, copy, &self.order) else {
             return Ok(None);
         };
-        // The process that assembles the root has to see the mounts of this one.
+        // The process that assembles the root needs the mounts of this process.
         job::aside(|| {
             let top = copy.memory_top(grant.bytes());
             let ran = top.map_err(Error::from).and_then(|top| {
@@ -67,9 +67,9 @@ impl Patch<'_> {
                 Ok((top, status))
             });
             match ran {
-                // Not for want of memory: it would go the same way on disk.
+                // The memory is not the cause. On disk, the work would fail in the same way.
                 Err(error) if matches!(error, Error::Refused(_)) => Err(error),
-                // Before Linux 6.3 no tmpfs can be shown with other owners.
+                // Before Linux 6.3, a tmpfs cannot be id-mapped.
                 Err(_) => Ok(None),
                 Ok((top, 0)) => {
                     copy.keep_memory(&top)?;
@@ -100,7 +100,7 @@ impl Patch<'_> {
     /// Returns the changes that the package manager would make.
     ///
     /// # Errors
-    /// Why it cannot be said.
+    /// Fails with the reason why the changes cannot be determined.
     pub fn try_out(&self, ready: &Ready) -> Result<Vec<Change>, Error> {
         let subject = &ready.subject;
         if ready.is_sparse()? {
