@@ -1,9 +1,10 @@
-//! `zoneadm attach`: a detached zone becomes an installed one, if this host has the packages that
-//! it needs.
+//! `zoneadm attach`: makes a detached zone installed if this host has the packages that the zone
+//! needs.
 //!
-//! A sparse zone runs this host's programs, so all packages must be the same here; of a whole-root
-//! zone of the same distribution those that both have. With `-u` a sparse zone follows this host,
-//! and a whole-root one gets the newer packages; no package is ever downgraded.
+//! A sparse zone runs this host's programs, so all its packages must be the same on this host. For
+//! a whole-root zone of the same distribution, only the packages that both have must be the same.
+//! With `-u` a sparse zone gets the packages of this host, and a whole-root zone gets newer
+//! packages. No package is ever downgraded.
 
 mod compare;
 mod packages;
@@ -26,44 +27,44 @@ use subject::{DETACHED, Start, Subject, UNPACKING};
 
 use compare::Comparison;
 
-/// The packages to update.
+/// The packages that an attach updates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Update {
-    /// None: a mismatch is refused.
+    /// No packages: a mismatch is refused.
     #[default]
     No,
     /// Packages that are too old (`-u`).
     Needed,
-    /// All that can be (`-U`).
+    /// All packages that can be updated (`-U`).
     All,
 }
 
-/// A script for the /bin/sh of a zone, and its words.
+/// A script for the /bin/sh of a zone, and the arguments of the script.
 pub type Script = (&'static str, Vec<String>);
 
 /// An error of an [`Updater`].
 pub type UpdaterError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Says how packages are updated in the whole root at a path: those that are named, as
-/// `name=version`, or all when none are. Or why that cannot be.
+/// Returns the script that updates packages in the whole root at a path, or the reason why they
+/// cannot be updated. The packages are given as `name=version`; an empty list means all packages.
 pub type Updater<'a> = &'a (dyn Fn(&Path, &[String]) -> Result<Script, UpdaterError> + Sync);
 
 /// The options of an attach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Without a look at packages (`-F`).
+    /// True if packages are not compared (`-F`).
     pub force: bool,
     /// The packages to update.
     pub update: Update,
-    /// The source of the root, when it is not in the zonepath: `-a archive` or `-d directory`, as
-    /// words for the brand. `-a archive` or `-d directory`, as words for the brand.
+    /// The source of the root if the root is not in the zonepath yet: `-a archive` or `-d
+    /// directory`, as words for the brand.
     pub source: Option<[String; 2]>,
 }
 
-/// Compares the system that a manifest tells of with this host; needs no zone.
+/// Compares the system that a manifest describes with this host. No zone needs to exist.
 ///
 /// # Errors
-/// [`Error::Mismatch`] when the zone could not be attached here as it is.
+/// Fails with [`Error::Mismatch`] if the zone cannot be attached on this host without an update.
 pub fn check(manifest: &Manifest) -> Result<(), Error> {
     let family = verify::brand_of(&manifest.config)?;
     let facts = brand::HostFacts::default();
@@ -75,11 +76,11 @@ pub fn check(manifest: &Manifest) -> Result<(), Error> {
     compared(&manifest.config, &source)?.refuse()
 }
 
-/// [`check`] for a zone that may follow this host, which one with a whole root of its own
-/// cannot.
+/// Like [`check`], but accepts mismatches of a sparse zone that an update to this host's packages
+/// can repair. A whole-root zone cannot be updated by this host.
 ///
 /// # Errors
-/// [`Error::Mismatch`] for mismatches that this cannot repair.
+/// Fails with [`Error::Mismatch`] for mismatches that an update cannot repair.
 pub fn check_update(manifest: &Manifest) -> Result<(), Error> {
     let source = inventory::of_manifest(manifest);
     let comparison = compared(&manifest.config, &source)?;
@@ -89,36 +90,37 @@ pub fn check_update(manifest: &Manifest) -> Result<(), Error> {
     }
 }
 
-/// Returns whether the packages of a sparse zone, which lies at a zonepath, differ from the host's.
+/// Returns true if the packages of the sparse zone at `zonepath` differ from the host's packages.
 ///
 /// # Errors
-/// When one of the two cannot be looked at.
+/// Fails if the packages of the zone or of the host cannot be read.
 pub fn differs(host: &Host, zonepath: &Path, config: &Config) -> Result<bool, Error> {
     let source = inventory::of_zone(host, zonepath, config)?.known()?;
     let comparison = compared(config, &source)?;
     Ok(comparison.is_sparse && !comparison.is_same())
 }
 
-/// Makes the own part of a sparse zone follow the host, in a copy of its root that no other process
-/// writes to. Returns remarks.
+/// Updates the zone's own part of a sparse zone to the host's packages. Works in a copy of the
+/// zone's root that no other process writes to. Returns remarks.
 ///
 /// # Errors
-/// When it is not sparse, or cannot follow: the copy is then half changed.
+/// Fails if the zone is not sparse or cannot be updated. After an error the copy may be half
+/// changed.
 pub fn follow(host: &Host, config: &Config, copy: &Stack) -> Result<Vec<String>, Error> {
     update::follow_in(host, config, copy)
 }
 
-/// Compares a zone's system with the host's.
+/// Compares the packages of a zone with the packages of the host.
 fn compared(config: &Config, source: &System) -> Result<Comparison, Error> {
     let here = inventory::of_host(Path::new("/"))?;
     Ok(Comparison::of(config, source, &here))
 }
 
-/// Attaches a zone; `updater` knows its package manager.
+/// Attaches a zone. `updater` knows the zone's package manager.
 ///
 /// # Errors
-/// [`Error::Mismatch`] when packages do not match; [`Error::Step`] and others when
-/// something failed: the zone is then configured as before.
+/// Fails with [`Error::Mismatch`] if packages do not match, and with [`Error::Step`] or another
+/// error if a step failed. After an error the zone is configured as before.
 pub fn attach(
     host: &Host,
     zone: &ZoneName,
@@ -148,8 +150,8 @@ pub fn attach(
     }
     let attached = attach_root(host, &mut subject, &config, options, updater, progress);
     if attached.is_err() && options.source.is_some() && !is_stored(host, zone) {
-        // Files that were unpacked for this belong to no zone. The error that counts is the first
-        // one.
+        // The files that this command unpacked belong to no zone. An error of their removal is
+        // ignored, because the first error is reported.
         let _ = driver_at(&path).and_then(|driver| driver.destroy(&path));
         let _ = store::xml::manifest::remove(&path);
         let _ = store::atomic::remove(&path.join(UNPACKING));
@@ -157,8 +159,8 @@ pub fn attach(
     attached
 }
 
-/// Returns false for a zone that is not installed for sure: only its root may be removed after
-/// an error.
+/// Returns true if a zone is installed, or if its state is unknown. After an error the root may be
+/// removed only if the zone is certainly not installed.
 pub(crate) fn is_stored(host: &Host, zone: &ZoneName) -> bool {
     let Ok(index) = Index::load(&host.root) else {
         return true;
@@ -169,7 +171,8 @@ pub(crate) fn is_stored(host: &Host, zone: &ZoneName) -> bool {
 
 fn admit(host: &Host, zone: &ZoneName, options: &Options) -> Result<Start, Error> {
     match Subject::admit(host, zone, Verb::Attach) {
-        // A root that was put there by hand has no manifest, and looks like half a zone.
+        // A root that the administrator put into the zonepath by hand has no manifest, so its zone
+        // looks like an incomplete one.
         Err(error) if error.is_refusal() && (options.force || options.source.is_some()) => {
             match Subject::admit_forced(host, zone, Verb::Attach)? {
                 Some(subject) => Ok(Start::Go(Box::new(subject))),
@@ -180,7 +183,7 @@ fn admit(host: &Host, zone: &ZoneName, options: &Options) -> Result<Start, Error
     }
 }
 
-/// Copies the content of an archive or a folder to the place of the zone's root.
+/// Copies the content of an archive or a folder to the zone's root.
 fn fill(
     host: &Host,
     subject: &Subject,
@@ -190,7 +193,7 @@ fn fill(
 ) -> Result<(), Error> {
     let path = subject.zonepath.clone();
     if path.join(UNPACKING).exists() {
-        // The files of an interrupted attach.
+        // These are files of an interrupted attach.
         driver_at(&path)?.destroy(&path)?;
         store::xml::manifest::remove(&path)?;
     } else if path.join(ROOT).exists() {
@@ -250,7 +253,7 @@ fn attach_root(
             subject.entry.zonepath.display()
         )));
     }
-    // The packages in the root count, not those in the manifest.
+    // The packages in the root are compared, because the manifest may be out of date.
     let mut source = inventory::of_zone(host, &path, config)?;
     if options.update != Update::No {
         source = source.known()?;
@@ -262,7 +265,8 @@ fn attach_root(
             comparison.refuse()?;
             finish(host, subject, config, Vec::new(), uuid, progress)?;
         }
-        // No programs of its own: there is nothing but to follow.
+        // A sparse zone has no programs of its own, so the only possible update is to the host's
+        // packages.
         _ if comparison.is_sparse => {
             comparison.refuse_update()?;
             let steps = match comparison.is_same() {
@@ -289,7 +293,7 @@ fn attach_root(
     Ok(Outcome::with_remarks(warning))
 }
 
-/// The steps that make a zone installed whose root is as it should be.
+/// Carries out the last steps of an attach, which make a zone with a complete root installed.
 fn finish(
     host: &Host,
     subject: &Subject,
@@ -308,7 +312,8 @@ fn finish(
         Step::RemoveManifest { path: path.clone() },
     ]);
     if path.join(UNPACKING).exists() {
-        // Before this the root belongs to no zone: the same command, given again, unpacks it again.
+        // Until the mark is removed, the root belongs to no zone, and the same command unpacks it
+        // again.
         steps.push(Step::EndUnpacking { path });
     }
     let plan = ZonePlan {
@@ -329,7 +334,7 @@ fn run(
     executor::run_now(host, config, &subject.entry, plan, progress)
 }
 
-/// The zone's identity: that which it had, unless another zone of this host has it.
+/// Returns the uuid that the zone had before, or a new uuid if another zone of this host has it.
 fn uuid_for(subject: &Subject, manifest: Option<&Manifest>) -> Result<Uuid, Error> {
     let known = subject
         .entry
@@ -357,15 +362,15 @@ fn refuse_brand(config: &Config, detached: &Config) -> Result<(), Error> {
     )))
 }
 
-/// Reads a manifest: the file at a path, or standard input, which `-` names.
+/// Reads a manifest from the file at a path, or from standard input if the path is `-`.
 ///
 /// # Errors
-/// When it cannot be read, or is none.
+/// Fails if the manifest cannot be read or is not a manifest.
 pub fn read_manifest(path: &Path, stream: &mut dyn std::io::Read) -> Result<Manifest, Error> {
     if path == Path::new("-") {
         return Ok(Manifest::from_stream(stream, Path::new("standard input"))?);
     }
-    // That of a zonepath is meant by the zonepath, too.
+    // The path of a zonepath stands for the manifest in this zonepath.
     let file: PathBuf = match fs::metadata(path) {
         Ok(meta) if meta.is_dir() => path.join(DETACHED),
         _ => path.to_owned(),

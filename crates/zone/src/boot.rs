@@ -1,4 +1,4 @@
-//! `zoneadm boot` and `zoneadm ready`: the virtual platform, with or without init.
+//! `zoneadm boot` and `zoneadm ready`: make a zone's virtual platform. Boot also starts init.
 
 mod hand_over;
 mod options;
@@ -28,10 +28,11 @@ pub use options::BootOptions;
 pub(crate) use plan::{Linked, plan_on};
 pub use plan::{as_file, make_plan};
 
-/// Boots a zone, or starts init in one that is ready.
+/// Boots a zone, or starts init in a ready zone.
 ///
 /// # Errors
-/// [`Error::Verify`], [`Error::Daemon`]; the zone is then installed as before.
+/// Fails with [`Error::Verify`], [`Error::Daemon`] or another error. After an error the zone is
+/// installed as before.
 pub fn boot(
     host: &Host,
     zone: &ZoneName,
@@ -41,10 +42,10 @@ pub fn boot(
     start(host, zone, Verb::Boot, options, dry_run)
 }
 
-/// Makes a zone's virtual platform and starts nothing in it.
+/// Makes a zone's virtual platform and starts no process in it.
 ///
 /// # Errors
-/// See [`boot`].
+/// Fails as [`boot`] does.
 pub fn ready(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Error> {
     start(host, zone, Verb::Ready, &BootOptions::default(), dry_run)
 }
@@ -63,7 +64,7 @@ fn start(
     match admitted {
         Start::Go(subject) => start_locked(host, &subject, verb, options, dry_run),
         Start::Already(notice) => {
-            // Not quite nothing: the zone may be without its zoneadmd.
+            // A zone that is active already may have lost its zoneadmd. This starts a new one.
             if !dry_run {
                 client::attend(host, zone)?;
             }
@@ -72,11 +73,12 @@ fn start(
     }
 }
 
-/// Boots a zone that rebooted itself, `reboots` times in quick succession. Its lock was held by its
-/// zoneadmd, which has handed it on. Errors are in the zone's log.
+/// Boots a zone that has rebooted itself, `reboots` times in quick succession. `lock` is the zone's
+/// lock, which the zone's former zoneadmd held and passes to this process. Errors are also written
+/// to the zone's log.
 ///
 /// # Errors
-/// See [`boot`].
+/// Fails as [`boot`] does.
 pub fn boot_again(host: &Host, zone: &ZoneName, lock: File, reboots: u32) -> Result<(), Error> {
     let options = BootOptions {
         reboots,
@@ -95,7 +97,7 @@ pub fn boot_again(host: &Host, zone: &ZoneName, lock: File, reboots: u32) -> Res
     Ok(())
 }
 
-/// Boots a zone whose lock is held already. Why it does not boot is in the zone's log, too.
+/// Boots a zone whose lock the caller holds. An error is also written to the zone's log.
 pub fn start_locked(
     host: &Host,
     subject: &Subject,
@@ -116,8 +118,8 @@ pub fn start_locked(
     })
 }
 
-/// Collects the facts about the zone and the host, and refuses a zone that cannot boot. Then the
-/// plan, and then its execution.
+/// Collects the facts about the zone and the host, refuses a zone that cannot boot, makes the plan,
+/// and carries it out.
 fn start_admitted(
     host: &Host,
     subject: &Subject,
@@ -127,14 +129,14 @@ fn start_admitted(
 ) -> Result<Outcome, Error> {
     let zone = &subject.entry.name;
     let is_ready = subject.state == State::Ready;
-    // A platform that stands is as it was configured when it was made.
+    // The platform of a ready zone was made from the configuration at that time, which was kept.
     let config = match is_ready {
         true => xml::load_running(&host.root, zone)?,
         false => subject.config(host)?,
     };
     let options = options.or_configured(&config)?;
-    // First, because a zone that died together with its zoneadmd may still have links that this
-    // zone needs.
+    // This comes first, because a zone that died together with its zoneadmd may still have links
+    // that this zone needs.
     if !dry_run && !is_ready {
         subject::settle(host, zone)?;
         room::check(host, subject)?;
@@ -192,27 +194,27 @@ fn refuse(
     Ok(())
 }
 
-/// The remarks about the work before a boot.
+/// The remarks about the work before a boot, for the user.
 #[derive(Debug, Default)]
 struct Prepared {
-    /// About the boot environment that was activated for this boot.
+    /// A remark about the boot environment that was activated for this boot.
     gone: Option<String>,
-    /// About files of the zone that were made.
+    /// Remarks about files of the zone that were made.
     made: Vec<String>,
 }
 
-/// Makes a halted zone as a boot needs it. The facts and the plan depend on the result.
+/// Prepares a halted zone for its boot. The facts and the plan of the boot depend on the result.
 ///
-/// None of this has an undo, as a zone on which it was done is an installed zone as before. A
-/// second boot repeats it without harm:
+/// These changes have no undo, because the zone is still a valid installed zone after each of them.
+/// A second boot can repeat them without harm:
 ///
-/// - `take_next` switches to the boot environment that was activated, and a second boot stays there.
-///   After a switch for one boot (`-Z`) the next plain boot switches back. The next command
-///   completes a switch that was cut off.
-/// - `clear` and `shorten` remove remains of exports and merge layers; a zone without remains and
-///   with few layers stays as it is.
-/// - `prepare_boot` makes missing disks and puts keys into the firmware's variables; disks that
-///   exist and keys that are in it stay as they are.
+/// - `take_next` switches to the boot environment that was activated. A second boot keeps this boot
+///   environment. After a switch for one boot (`-Z`) the next boot without `-Z` switches back. If a
+///   switch was interrupted, the next command completes the switch.
+/// - `clear` removes the remains of exports, and `shorten` merges layers. A zone without remains
+///   and with few layers is not changed.
+/// - `prepare_boot` makes missing disks and writes keys to the firmware's variables. Existing disks
+///   and keys are not changed.
 fn prepare(
     host: &Host,
     subject: &Subject,
@@ -223,7 +225,8 @@ fn prepare(
     let gone = environments::switch::take_next(zonepath, options.environment.as_ref())?;
     export::clear(host, zonepath)?;
     shorten(host, subject)?;
-    // The firmware's variables belong to the image of a suspended zone, as its disks do.
+    // A suspended zone keeps its firmware variables and disks unchanged, because they belong to its
+    // suspend image.
     let starts_anew = options.discard || !suspend::is_suspended(host, &subject.entry, config);
     let made = match starts_anew {
         true => kind::of(config).prepare_boot(host, config, zonepath)?,
@@ -232,8 +235,8 @@ fn prepare(
     Ok(Prepared { gone, made })
 }
 
-/// Makes the plan of a boot, from the image of its memory if the zone is suspended. Returns the
-/// remarks about the image, too.
+/// Makes the plan of a boot. A suspended zone resumes from its suspend image. Also returns the
+/// remarks about the image.
 fn plan_boot(
     host: &Host,
     subject: &Subject,
@@ -253,9 +256,10 @@ fn plan_boot(
     Ok((plan, remarks))
 }
 
-/// Gives the global zone its shares. Returns a remark if that fails: the zone has booted.
+/// Sets the CPU shares of the global zone. Returns a remark if this fails, because the zone has
+/// already booted.
 fn balance(host: &Host) -> Option<String> {
-    // Most hosts configure nothing of the global zone, and there is nothing to look for.
+    // Most hosts have no configuration of the global zone, and nothing needs to be set.
     if !host.root.xml(&ZoneName::global()).exists() {
         return None;
     }
@@ -264,8 +268,8 @@ fn balance(host: &Host) -> Option<String> {
     Some(format!("the shares of the global zone: {why}"))
 }
 
-/// Merges layers of a zone that stands on more than is good. Commands that add a layer also merge,
-/// so only manual changes lead there.
+/// Merges layers of a zone that has too many layers. Commands that add a layer also merge layers,
+/// so a zone has too many layers only after manual changes.
 fn shorten(host: &Host, subject: &Subject) -> Result<(), Error> {
     if !driver_at(&subject.zonepath)?.has_layers() {
         return Ok(());
@@ -275,7 +279,7 @@ fn shorten(host: &Host, subject: &Subject) -> Result<(), Error> {
     if !deep && !dataset.keeps_mounted()? {
         return Ok(());
     }
-    // Mounts of the old layers must be closed first.
+    // Mounts of the old layers must be unmounted first.
     subject::settle(host, &subject.entry.name)?;
     if deep {
         dataset.tend()?;

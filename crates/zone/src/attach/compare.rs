@@ -9,10 +9,10 @@ use packages::{Mismatch, Scope};
 use crate::inventory::System;
 use host::Error;
 
-/// The mismatches.
+/// The package mismatches between a zone and this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Comparison {
-    /// The zone runs this host's programs.
+    /// True if the zone runs this host's programs.
     pub(super) is_sparse: bool,
     mismatches: Vec<Mismatch>,
 }
@@ -22,12 +22,13 @@ impl Comparison {
         let is_sparse = brand::sparse::is_sparse(config);
         let (ours, theirs) = (&here.inventory, &source.inventory);
         let mismatches = match config.family() {
-            // A system of its own.
+            // A zone of these brands has a system of its own, so its packages are not compared.
             Family::Lx | Family::Kz | Family::Global => Vec::new(),
             _ if ours.manager != theirs.manager => Vec::new(),
             _ if is_sparse => theirs.compare(ours, Scope::All),
             _ if here.name == source.name => theirs.compare(ours, Scope::Common),
-            // Another release: its versions say nothing here.
+            // The zone's system is another release, so its package versions cannot be compared with
+            // the host's.
             Family::Native => Vec::new(),
         };
         Self {
@@ -40,7 +41,7 @@ impl Comparison {
         self.mismatches.is_empty()
     }
 
-    /// An error with the report unless all is the same.
+    /// Fails with a report unless all packages match.
     pub(super) fn refuse(&self) -> Result<(), Error> {
         match self.is_same() {
             true => Ok(()),
@@ -48,8 +49,8 @@ impl Comparison {
         }
     }
 
-    /// An error for mismatches that no update can repair: no package is downgraded, and a
-    /// sparse zone cannot have a package that this host does not have.
+    /// Fails with a report of the mismatches that no update can repair: no package is downgraded,
+    /// and a sparse zone cannot have a package that this host does not have.
     pub(super) fn refuse_update(&self) -> Result<(), Error> {
         let hopeless =
             |one: &Mismatch| one.order() == Some(Ordering::Greater) || one.here.is_none();
@@ -64,7 +65,8 @@ impl Comparison {
         Err(Error::Mismatch(report))
     }
 
-    /// Packages that must be newer in a whole-root zone, as apt-get takes them.
+    /// Returns the packages that must become newer in a whole-root zone, in the form that apt-get
+    /// takes.
     pub(super) fn wanted(&self) -> Vec<String> {
         let older = self
             .mismatches
@@ -75,7 +77,7 @@ impl Comparison {
             .collect()
     }
 
-    /// An error when packages are still older than here after an update.
+    /// Fails with a report if packages are still older than on this host after an update.
     pub(super) fn refuse_older(&self) -> Result<(), Error> {
         let older = |one: &Mismatch| one.order() == Some(Ordering::Less);
         if !self.mismatches.iter().any(older) {
@@ -86,8 +88,8 @@ impl Comparison {
         Err(Error::Mismatch(report))
     }
 
-    /// The report of Solaris 10. A package of the same upstream release in another
-    /// revision corresponds to a patch of Solaris.
+    /// Returns a report in the form of Solaris 10. A package with the same upstream release and
+    /// another revision corresponds to a patch of Solaris.
     fn report(&self, only: impl Fn(&Mismatch) -> bool) -> Vec<String> {
         let all = || self.mismatches.iter().filter(|one| only(one));
         let mut lines = Vec::new();
@@ -225,7 +227,7 @@ mod tests {
         assert_eq!(comparison.wanted(), ["a=1-2"]);
         assert!(comparison.refuse().is_err());
         assert!(comparison.refuse_update().is_ok());
-        // Of another release nothing need be the same.
+        // Packages of another release are not compared.
         let other = System {
             name: "debian 11".to_owned(),
             ..source.clone()

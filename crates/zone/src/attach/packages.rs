@@ -1,5 +1,5 @@
-//! `attach -u` and `-U` of a zone with a whole root: its own package manager updates a
-//! copy of it, in the surroundings that the zone has when it runs.
+//! `attach -u` and `-U` of a whole-root zone: the zone's own package manager updates a copy of the
+//! root. The package manager sees the same environment as in the running zone.
 //!
 //! | step | a crash after it leaves |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | **the snapshot goes** | the new zone |
 //! | the clone goes; the mark goes; the zone is installed | the same |
 //!
-//! On ZFS, where a root is no layers, the package manager works in the root itself, and the
-//! snapshot is the way back: until it goes there is the old zone.
+//! On ZFS a root has no layers, so the package manager works in the root itself. A snapshot keeps
+//! the old root: until the snapshot is removed, a crash returns the zone to its old root.
 
 use std::fs::File;
 use std::io::Read;
@@ -29,24 +29,24 @@ use crate::{executor, inventory};
 use host::{Error, Host, flatten};
 use subject::Subject;
 
-/// Longest log that is looked through for a reason, in bytes.
+/// Maximum number of bytes of a log in which an error message is searched.
 const MAX_LOG: u64 = 4 << 20;
 
-/// Longest reason that is told, in characters. It comes from the zone.
+/// Maximum number of characters of the error message, which comes from the zone.
 const MAX_REASON: usize = 300;
 
-/// Longest time that a package manager may take, as for zonepatch: scripts of packages come from
-/// the zone, and the zone is locked meanwhile.
+/// Maximum time for a package manager, as for zonepatch. The limit exists because package scripts
+/// come from the zone, and the zone is locked meanwhile.
 const UPDATE_TIME_LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// The work of the package manager.
+/// An update of the packages of a whole-root zone.
 pub(super) struct Work<'a> {
     pub(super) host: &'a Host,
     pub(super) config: &'a Config,
     pub(super) updater: Updater<'a>,
-    /// Packages that must have the versions of this host, as `name=version`.
+    /// Packages that must get the versions of this host, as `name=version`.
     pub(super) wanted: Vec<String>,
-    /// And all others become as new as they can.
+    /// True if all other packages are also updated to the newest available version.
     pub(super) all: bool,
 }
 
@@ -54,8 +54,8 @@ fn place_beside(zonepath: &Path, zone: &ZoneName) -> Result<PathBuf, Error> {
     job::place_beside(zonepath, &format!(".attach-{zone}"))
 }
 
-/// Removes the copy, and the other files that an interrupted update left beside the zone. The
-/// zone's lock is held.
+/// Removes the copy and the other files that an interrupted update left beside the zone. The caller
+/// must hold the zone's lock.
 pub(super) fn clear(host: &Host, subject: &Subject) -> Result<(), Error> {
     if !subject.zonepath.join(update::UPDATING).exists() {
         return Ok(());
@@ -66,7 +66,7 @@ pub(super) fn clear(host: &Host, subject: &Subject) -> Result<(), Error> {
 }
 
 impl Work<'_> {
-    /// Updates the zone: all of it, or nothing.
+    /// Updates all packages of the zone, or leaves the zone unchanged.
     pub(super) fn carry_out(
         &self,
         subject: &mut Subject,
@@ -96,14 +96,15 @@ impl Work<'_> {
         let (host, zone) = (self.host, &subject.entry.name);
         let dataset = Dataset::open(&subject.zonepath)?;
         let place = place_beside(&subject.zonepath, zone)?;
-        // Of one that was cut off, and whose zonepath was removed by hand then.
+        // This removes the copy of an interrupted update whose zonepath was later removed by hand.
         job::remove_copy(&place)?;
         let before = update::begin(&subject.zonepath)?;
         let was = inventory::of_zone(host, &subject.zonepath, self.config)?.known()?;
         let copy = dataset.clone_snapshot_to(&before, &place)?;
         self.run_all(subject, &copy.stack()?)?;
         let now = self.checked(&place)?;
-        // Nothing of the copy was written to disk in time: all of it is now, at once.
+        // The package manager's files were not synced one by one. This writes all of them to stable
+        // storage at once.
         copy.sync()?;
         copy.seal()?;
         dataset.take_over(&copy)?;
@@ -115,7 +116,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The same where a root is no layers.
+    /// Updates the packages in the root itself, where the root has no layers (ZFS).
     fn update_in_place(
         &self,
         subject: &Subject,
@@ -125,7 +126,7 @@ impl Work<'_> {
         let driver = driver_at(path)?;
         let before = update::begin(path)?;
         let was = inventory::of_zone(host, path, self.config)?.known()?;
-        // As for a boot.
+        // The files get the zone's owners, as at a boot.
         if let Some(first) = subject.entry.first_id() {
             driver.give_to(path, first)?;
         }
@@ -137,7 +138,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Returns the packages of a root that was updated, if they are in order.
+    /// Returns the packages of an updated root. Fails if a package is broken or still older than on
+    /// this host.
     fn checked(&self, place: &Path) -> Result<System, Error> {
         let now = inventory::of_zone(self.host, place, self.config)?.known()?;
         if let Some(broken) = now.inventory.broken.first() {
@@ -149,7 +151,7 @@ impl Work<'_> {
         Ok(now)
     }
 
-    /// Runs the package manager as often as it takes.
+    /// Runs the package manager for the wanted packages, and then for all packages if requested.
     fn run_all(&self, subject: &Subject, stack: &Stack) -> Result<(), Error> {
         if !self.wanted.is_empty() {
             self.run(subject, stack, &self.wanted)?;
@@ -160,7 +162,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Runs the package manager in a root.
+    /// Runs the package manager once in a root.
     fn run(&self, subject: &Subject, stack: &Stack, wanted: &[String]) -> Result<(), Error> {
         let mut stack = stack.clone();
         let (script, words) = job::look(self.host, self.config, &stack, |root| {
@@ -195,7 +197,7 @@ impl Work<'_> {
     }
 }
 
-/// Says how much changed.
+/// Reports the number of updated packages.
 fn tell(was: &System, now: &System, progress: &mut dyn FnMut(&str)) {
     let all = now.inventory.packages.iter();
     let changed = all.filter(|(key, version)| was.inventory.packages.get(key) != Some(version));

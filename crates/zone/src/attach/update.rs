@@ -1,4 +1,4 @@
-//! Changes the root of a sparse zone for `attach -u`, and undoes every update that was cut off.
+//! Changes the root of a sparse zone for `attach -u`, and undoes each interrupted update.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,14 +10,14 @@ use storage::{Name, Stack, driver_at};
 use crate::{inventory, root_view};
 use host::{Error, Host};
 
-/// Stands in the zonepath while its root is being changed.
+/// Name of the file that exists in the zonepath while the zone's root is being changed.
 pub(super) const UPDATING: &str = ".attaching";
 
-/// The snapshot to go back to when that was cut off.
+/// Name of the snapshot from which an interrupted update is undone.
 const BEFORE: &str = "before-attach";
 
-/// Returns a zone to its state before an interrupted update. Its lock is held, and nobody has
-/// booted it since.
+/// Returns a zone to its state before an interrupted update. The caller must hold the zone's lock,
+/// and the zone must not have booted since the update.
 pub(super) fn recover(zonepath: &Path) -> Result<(), Error> {
     if !zonepath.join(UPDATING).exists() {
         return Ok(());
@@ -25,7 +25,7 @@ pub(super) fn recover(zonepath: &Path) -> Result<(), Error> {
     let driver = driver_at(zonepath)?;
     let before = before()?;
     let known = driver.snapshots(zonepath)?;
-    // Without the snapshot it was either not begun or done.
+    // If the snapshot does not exist, the update either had not begun or was complete.
     if known.iter().any(|one| one.name == before) {
         driver.rollback(zonepath, &before)?;
         driver.destroy_snapshot(zonepath, &before)?;
@@ -49,7 +49,8 @@ pub(super) fn unmark(zonepath: &Path) -> Result<(), Error> {
     }
 }
 
-/// Keeps the root as it is, to go back to it; the snapshot of it.
+/// Takes a snapshot of the root, to which a failed update returns. Returns the name of the
+/// snapshot.
 pub(super) fn begin(zonepath: &Path) -> Result<Name, Error> {
     let driver = driver_at(zonepath)?;
     let before = before()?;
@@ -65,7 +66,7 @@ pub(super) fn begin(zonepath: &Path) -> Result<Name, Error> {
     Ok(before)
 }
 
-/// Makes a sparse zone follow the host; all of it, or nothing.
+/// Updates a sparse zone to the host's packages, or leaves the zone unchanged.
 pub fn follow(
     host: &Host,
     zonepath: &Path,
@@ -87,8 +88,8 @@ pub fn follow(
     Ok(())
 }
 
-/// Makes the root with that stack, which no other process writes to, follow the host. Returns
-/// remarks. After an error it is half changed.
+/// Updates the root of a sparse zone, which `stack` describes, to the host's packages. No other
+/// process may write to the root. Returns remarks. After an error the root may be half changed.
 pub(super) fn follow_in(host: &Host, config: &Config, stack: &Stack) -> Result<Vec<String>, Error> {
     let scratch = inventory::scratch(host)?;
     let mut said = Vec::new();

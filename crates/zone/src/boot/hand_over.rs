@@ -1,4 +1,5 @@
-//! Carries a boot out: the parts of the zone that zoneadmd needs, and the order to zoneadmd.
+//! Carries a boot out: prepares the parts of the zone that zoneadmd needs, and passes the plan to
+//! zoneadmd.
 
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -17,27 +18,27 @@ use host::{Error, Host, spawn};
 use platform::kind::{self, BootFacts};
 use subject::Subject;
 
-/// The remarks about a boot that was carried out.
+/// The remarks about a boot that was carried out, for the user.
 #[derive(Debug, Default)]
 pub(super) struct Started {
-    /// Those of zoneadmd.
+    /// The remarks of zoneadmd.
     pub remarks: Vec<String>,
-    /// About a start that could not be counted.
+    /// A warning that the start of a kernel zone could not be counted.
     pub uncounted: Option<String>,
 }
 
-/// Starts init in a zone that is ready.
+/// Starts init in a ready zone.
 pub(super) fn start_init(host: &Host, zone: &ZoneName, init: Init) -> Result<(), Error> {
     let socket = client::connect_or_adopt(host, zone)?;
     client::ask(&socket, &Request::Boot(init))?
         .ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))
 }
 
-/// Boots a halted zone by its plan.
+/// Boots a halted zone according to its plan.
 ///
-/// The owners of files and the datasets are given to the zone first, as zoneadmd leaves the mounts
-/// of the host. A boot that fails does not take that back: the range of ids stays the zone's, and
-/// the next boot finds it done.
+/// The owners of the zone's files, and its delegated datasets, are changed first, because zoneadmd
+/// leaves the host's mount namespace. A failed boot does not undo this. The range of ids stays
+/// reserved for the zone, and the next boot has nothing to change.
 pub(super) fn carry_out(
     host: &Host,
     subject: &Subject,
@@ -54,8 +55,8 @@ pub(super) fn carry_out(
     plan.id = runtime::next_id(&host.root)?;
     plan.reboots = options.reboots;
     plan.words = options.words();
-    // The running configuration is a copy of the present one, and does not follow later changes; it
-    // is removed when the zone halts.
+    // The running configuration is a copy of the present configuration. It does not follow later
+    // changes, and it is removed when the zone halts.
     let mut undo = UndoStack::default();
     xml::save_running(&host.root, config)?;
     let (root, name) = (host.root.clone(), zone.clone());
@@ -65,7 +66,8 @@ pub(super) fn carry_out(
     let mut started = match hand_over(host, subject, config, facts, plan) {
         Ok(started) => started,
         Err(error) => {
-            // The reason counts; the next boot writes the file again.
+            // The first error is reported. An error of the undo is ignored, because the next boot
+            // writes the file again.
             let _ = undo.run();
             return Err(error);
         }
@@ -75,7 +77,7 @@ pub(super) fn carry_out(
     Ok(started)
 }
 
-/// Has a zoneadmd boot the zone by the plan.
+/// Starts a zoneadmd that boots the zone according to the plan.
 fn hand_over(
     host: &Host,
     subject: &Subject,
@@ -87,7 +89,7 @@ fn hand_over(
     let (report, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|errno| Error::Io("make a pipe".to_owned(), errno.into()))?;
     let plan = as_file(plan).map_err(Error::io("hand the plan to zoneadmd"))?;
-    // zoneadmd goes on if this command is killed, and then the lock is still needed.
+    // zoneadmd also gets the zone's lock, because it continues if this command is killed.
     let pass = [plan.as_fd(), theirs.as_fd(), subject.lock().as_fd()];
     spawn::zoneadmd(host, &subject.entry.name, &[], &pass)?;
     drop(theirs);
@@ -97,8 +99,8 @@ fn hand_over(
     })
 }
 
-/// Removes the configuration that a zone was to run with. Where something of the zone is active
-/// it stays: it goes with the zone.
+/// Removes the running configuration of a zone that did not boot. If a part of the zone is still
+/// active, the file stays and is removed when the zone halts.
 fn forget_running(root: &Root, zone: &ZoneName) -> Result<(), store::Error> {
     match runtime::load_any(root, zone)? {
         Some(_) => Ok(()),
@@ -106,8 +108,9 @@ fn forget_running(root: &Root, zone: &ZoneName) -> Result<(), store::Error> {
     }
 }
 
-/// Gives all files of a zone's root to the zone if the file system stores owners as ids of the
-/// host. Returns a remark with the number of files and the time, if there were any.
+/// Changes the owners of all files in a zone's root to the zone's ids, if the file system stores
+/// owners as ids of the host. Returns a remark with the number of changed files and the time, or
+/// `None` if no file changed.
 pub fn give_root(subject: &Subject, first_id: u32) -> Result<Option<String>, Error> {
     let began = Instant::now();
     let given = driver_at(&subject.zonepath)?.give_to(&subject.zonepath, first_id)?;

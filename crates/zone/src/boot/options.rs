@@ -7,19 +7,19 @@ use storage::{BadName, Name};
 /// The options of a boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootOptions {
-    /// Another init (`-i`), a path in the zone.
+    /// The path in the zone of another init program (`-i`).
     pub init: Option<String>,
-    /// Words for init.
+    /// The arguments of init.
     pub arguments: Vec<String>,
-    /// The boot environment to boot this once (`-Z`).
+    /// The boot environment for this boot only (`-Z`).
     pub environment: Option<Name>,
     /// True to remove the image of a suspended zone.
     pub discard: bool,
-    /// True to have all memory of a suspended zone before it runs.
+    /// True to load all memory of a suspended zone before the zone runs.
     pub eager: bool,
-    /// True when the command line had boot options: `bootargs` then does not count.
+    /// True if the command line has boot options. The property bootargs is ignored then.
     pub given: bool,
-    /// Count of the reboots in quick succession by which the zone came to this boot.
+    /// Number of reboots in quick succession that led to this boot.
     pub reboots: u32,
 }
 
@@ -31,12 +31,12 @@ impl BootOptions {
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// Reads boot options as they stand behind `--` or in the property bootargs:
-    /// `-i PATH`, `-s`, `-m OPTIONS`, `-Z NAME`, `--discard-suspend`, `--eager`; other
-    /// words that begin with `-` are unknown and returned to be warned of.
+    /// Parses boot options from the words after `--` or from the property bootargs: `-i PATH`,
+    /// `-s`, `-m OPTIONS`, `-Z NAME`, `--discard-suspend`, `--eager`. Other words that begin with
+    /// `-` are unknown; they are returned for a warning.
     ///
     /// # Errors
-    /// [`Error::Usage`] for an option without its value.
+    /// Fails with [`Error::Usage`] for an option without its value.
     pub fn parse(words: &[String]) -> Result<(Self, Vec<String>), Error> {
         let mut options = Self {
             given: !words.is_empty(),
@@ -68,7 +68,7 @@ impl BootOptions {
                 }
                 "--discard-suspend" => options.discard = true,
                 "--eager" => options.eager = true,
-                // Every Linux init knows it by this name.
+                // Every init program of Linux knows the option -s (single user) by this name.
                 "-s" => options.arguments.push("-s".to_owned()),
                 other if other.starts_with('-') => unknown.push(other.to_owned()),
                 other => options.arguments.push(other.to_owned()),
@@ -77,11 +77,11 @@ impl BootOptions {
         Ok((options, unknown))
     }
 
-    /// Returns these options, or those of the property bootargs if the command line had none. The
-    /// count of reboots stays.
+    /// Returns these options if the command line has boot options, otherwise the options of the
+    /// property bootargs. Keeps the number of reboots.
     ///
     /// # Errors
-    /// [`Error::Usage`] for an option of bootargs without its value.
+    /// Fails with [`Error::Usage`] for an option of bootargs without its value.
     pub(super) fn or_configured(&self, config: &Config) -> Result<Self, Error> {
         if self.given {
             return Ok(self.clone());

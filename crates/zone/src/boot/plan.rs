@@ -1,4 +1,4 @@
-//! Makes the plan of a boot: collects facts, and changes nothing.
+//! Makes the plan of a boot. Collects facts and changes nothing.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -21,7 +21,7 @@ use platform::plan::boot::{BootInputs, MachineInputs, plan};
 use platform::plan::guest::machine;
 use subject::{Subject, names, network};
 
-/// Returns the plan of a boot; changes nothing.
+/// Returns the plan of a boot. Changes nothing.
 pub fn make_plan(
     host: &Host,
     subject: &Subject,
@@ -35,16 +35,16 @@ pub fn make_plan(
     plan_on(host, subject, config, &stack, facts, verb, options, linked)
 }
 
-/// The zone's network links: made or left out.
+/// Selects whether a plan makes the zone's network links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Linked {
-    /// Those of its configuration.
+    /// The links of the zone's configuration are made.
     Yes,
-    /// None but loopback.
+    /// No links except loopback are made.
     No,
 }
 
-/// The plan of a boot from the root that `stack` says.
+/// Returns the plan of a boot from the root that `stack` describes.
 #[expect(clippy::too_many_arguments, reason = "what decides about a boot")]
 pub(crate) fn plan_on(
     host: &Host,
@@ -110,8 +110,8 @@ pub(crate) fn plan_on(
     })
 }
 
-/// Asks the brand for the init. The brand searches the zone's root as the zone will see
-/// it; sparse zones run zinit, and need no search.
+/// Asks the brand for the init of a zone. The brand searches the zone's root as the zone will see
+/// it. Sparse zones run zinit and need no search.
 fn spec(
     brand: &'static dyn brand::Brand,
     config: &Config,
@@ -136,7 +136,8 @@ fn spec(
             .map_err(|errno| Error::Io(format!("open {}", stack.top.display()), errno.into()))?;
         return ask(root);
     }
-    // In a view of the mounts that ends with this: any folder will do, and none is made.
+    // The root is mounted in a temporary mount namespace, which ends with this call. Any existing
+    // folder can be the mount point, so no folder is made.
     root_view::with_view(stack, inherited, root_view::any_folder(scratch), ask)
 }
 
