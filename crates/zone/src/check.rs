@@ -1,8 +1,8 @@
 //! `zoneadm check`: lists leftovers of killed commands on this host.
 //!
-//! One rule defines garbage: objects that no zone, image or snapshot refers to. Every command on a
-//! zone removes the leftovers of that zone; [`look`] lists those of the whole host and changes
-//! nothing, and [`repair`] calls the same collectors for all of them.
+//! An object is a leftover if no zone, image or snapshot refers to it. Every command on a zone
+//! removes the leftovers of this zone. [`look`] lists the leftovers of the whole host and changes
+//! nothing. [`repair`] removes all of them with the same functions.
 //!
 //! | file | holds |
 //! |---|---|
@@ -23,41 +23,41 @@ use store::lock;
 
 use host::{Error, Host};
 
-/// The kind of something that is left.
+/// The kind of a leftover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A layer that no dataset and no snapshot stands on.
+    /// A layer that no dataset and no snapshot uses.
     Layer,
-    /// A reference on a layer whose user stands elsewhere.
+    /// A reference to a layer from a dataset that no longer uses the layer.
     Reference,
-    /// A tree whose removal was cut off.
+    /// A folder tree whose removal was interrupted.
     Dead,
-    /// A zonepath whose snapshot, rollback or switch was cut off.
+    /// A zonepath in which a snapshot, a rollback or a switch was interrupted.
     Unfinished,
-    /// A layer that is kept for a zonepath which is not there: it was moved or deleted by
-    /// hand, or is not mounted.
+    /// A layer that is kept for a missing zonepath. The zonepath was moved or deleted by hand, or
+    /// its file system is not mounted.
     Lost,
-    /// The journal of a patch that was cut off.
+    /// The journal of an interrupted patch.
     Patch,
-    /// An image whose fetch or import was cut off.
+    /// An image whose fetch or import was interrupted.
     Image,
-    /// A copy of a root that a command works in.
+    /// A copy of a zone's root, in which a command worked.
     Copy,
-    /// A file that was being written.
+    /// A temporary file of an interrupted write.
     Aside,
-    /// A mount in the zonepath of a zone that has no root.
+    /// A mount in the zonepath of a zone without a root.
     Mount,
     /// A control group of a zone that is not active.
     Cgroup,
-    /// The record of the links, addresses and routes of a zone that is not active.
+    /// The record of the links, addresses and routes of an inactive zone.
     Network,
-    /// A state file, socket or lock of a zone that is not active or not known.
+    /// A state file, socket or lock of an inactive or unknown zone.
     Record,
 }
 
 impl Kind {
-    /// The name in lists.
+    /// Returns the name of this kind in lists.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -78,31 +78,31 @@ impl Kind {
     }
 }
 
-/// Something that is left.
+/// A leftover that [`look`] has found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
-    /// Its kind.
+    /// The kind of the leftover.
     pub kind: Kind,
-    /// The path, as users name it.
+    /// The path of the leftover, as users name it.
     pub path: PathBuf,
-    /// The zone that it was made for, as far as that is known.
+    /// The zone for which the leftover was made, if it is known.
     pub zone: Option<String>,
-    /// Why [`repair`] does not remove it; nothing where it does.
+    /// The reason why [`repair`] does not remove the leftover; `None` if it does.
     pub kept: Option<String>,
 }
 
-/// The use of a path that was made for a zone.
+/// The use of a path that belongs to a zone name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
     /// The zone is active, or a command works on it.
     InUse,
-    /// It is in the index and not active.
+    /// The zone is in the index and not active.
     Rests,
-    /// It is not in the index.
+    /// The zone is not in the index.
     Unknown,
 }
 
-/// A look at a host.
+/// The state of a search for leftovers.
 struct Look<'a> {
     host: &'a Host,
     index: &'a Index,
@@ -127,7 +127,7 @@ impl Look<'_> {
             }
         }
         let Some(entry) = self.index.find(zone) else {
-            // Whatever the index says, a process that lives is no garbage.
+            // A running process is no leftover, even if its zone is not in the index.
             let known = store::runtime::load_any(root, zone)?;
             let lives = known.is_some_and(|one| one.init.is_alive() || one.daemon.is_alive());
             return Ok(if lives { Life::InUse } else { Life::Unknown });
@@ -139,11 +139,11 @@ impl Look<'_> {
     }
 }
 
-/// Returns the leftovers on the host, sorted by kind and path, and changes nothing. Skips zones
-/// that are active or that a command works on, with their files.
+/// Returns the leftovers on the host, sorted by kind and path. Changes nothing. Skips the files of
+/// zones that are active or that a command works on.
 ///
 /// # Errors
-/// When something cannot be read.
+/// Fails if a file or folder cannot be read.
 pub fn look(host: &Host) -> Result<Vec<Finding>, Error> {
     let index = Index::load(&host.root)?;
     let mut look = Look {
@@ -161,7 +161,7 @@ pub fn look(host: &Host) -> Result<Vec<Finding>, Error> {
     look.networks()?;
     look.records()?;
     let mut found = look.found;
-    // The command that has it may have ended meanwhile.
+    // A command that used an object may have removed it meanwhile.
     found.retain(|one| {
         let path = host.root.path(&one.path);
         one.kind == Kind::Cgroup || path.symlink_metadata().is_ok()
@@ -171,11 +171,12 @@ pub fn look(host: &Host) -> Result<Vec<Finding>, Error> {
     Ok(found)
 }
 
-/// Removes or completes the findings of [`look`], except patches, which `zonepatch` recovers, and
-/// objects that are kept. Returns a text for each error; an error does not stop the rest.
+/// Removes or completes the findings of [`look`], except patches and findings that are kept.
+/// `zonepatch` recovers patches. Returns a text for each error; an error does not stop the removal
+/// of the other findings.
 ///
 /// # Errors
-/// When the index cannot be read.
+/// Fails if the index cannot be read.
 pub fn repair(host: &Host) -> Result<Vec<String>, Error> {
     let index = Index::load(&host.root)?;
     let found = look(host)?;

@@ -1,7 +1,7 @@
 //! `zoneadm clone`: installs a configured zone as a copy of an installed one.
 //!
-//! The origin's top is sealed into a layer, once; each clone is a new, empty top
-//! on it. Nothing is copied, whatever the origin holds.
+//! The origin's top is sealed once into a layer. Each clone is a new, empty top on this layer.
+//! Nothing is copied, whatever the size of the origin.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -21,25 +21,25 @@ use host::{Error, Host};
 use platform::kind;
 use subject::{Start, Subject, UNFINISHED, identity};
 
-/// The zone that is copied.
+/// The zone that is cloned.
 #[derive(Debug)]
 pub struct Origin {
     entry: Entry,
     path: PathBuf,
     config: Config,
-    /// The snapshot that is copied in place of the zone.
+    /// The snapshot that is cloned instead of the present root of the zone.
     snapshot: Option<Name>,
-    /// A folder of files that each clone gets.
+    /// The folder with files that each clone gets.
     profile: Option<PathBuf>,
     _lock: ZoneLock,
 }
 
 impl Origin {
-    /// Takes the origin's lock, waiting for others that clone it, and checks that it is halted. A
-    /// snapshot may be cloned in any state of the zone.
+    /// Takes the origin's lock, and checks that the origin is halted. Waits for other commands that
+    /// clone the origin. A snapshot may be cloned in any state of the zone.
     ///
     /// # Errors
-    /// [`Error::Source`] unless it is installed, or has such a snapshot.
+    /// Fails with [`Error::Source`] if the zone is not installed, or does not have this snapshot.
     pub fn open(host: &Host, zone: &ZoneName, snapshot: Option<Name>) -> Result<Self, Error> {
         let (lock, entry, _) = subject::lock_known(host, zone, Wait::Yes)?;
         let (state, _) = subject::state(host, &entry)?;
@@ -62,7 +62,8 @@ impl Origin {
             }
         }
         let config = xml::load(&host.root, zone)?;
-        // Cloning gives its disks other files, or makes them others: it could not go on.
+        // Cloning changes the files of the origin's disks, so a suspended origin could not resume
+        // from its image afterwards.
         if suspend::is_suspended(host, &entry, &config) {
             return Err(Error::Source(format!(
                 "zone {zone} is suspended: boot it and shut it down, or throw its image away, before it is cloned."
@@ -81,11 +82,11 @@ impl Origin {
         })
     }
 
-    /// Gives each clone the files in a folder of the host. They replace also files of the clone's
-    /// identity, such as its host name.
+    /// Gives each clone the files in a folder of the host. These files also replace files of the
+    /// clone's identity, such as its host name.
     ///
     /// # Errors
-    /// [`Error::Source`] when it is no folder, or not named by an absolute path.
+    /// Fails with [`Error::Source`] if the path is not a folder, or not absolute.
     pub fn with_profile(mut self, profile: PathBuf) -> Result<Self, Error> {
         check_profile(&profile).map_err(|error| Error::Source(error.to_string()))?;
         self.profile = Some(profile);
@@ -93,18 +94,18 @@ impl Origin {
     }
 }
 
-/// The reason why a path cannot be a profile.
+/// The reason why a path cannot be used as a profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadProfile {
-    /// It would depend on where the command is called.
+    /// The path is relative, so its meaning would depend on the working directory of the command.
     #[error("profile {}: the path must be absolute.", .0.display())]
     Relative(PathBuf),
-    /// It has no files.
+    /// The path is not a folder.
     #[error("profile {} is not a directory.", .0.display())]
     NoFolder(PathBuf),
 }
 
-/// Refuses a path that cannot be a profile.
+/// Fails if a path cannot be used as a profile.
 pub(crate) fn check_profile(profile: &Path) -> Result<(), BadProfile> {
     if !profile.is_absolute() {
         return Err(BadProfile::Relative(profile.to_owned()));
@@ -115,12 +116,12 @@ pub(crate) fn check_profile(profile: &Path) -> Result<(), BadProfile> {
     }
 }
 
-/// A clone that is whole but not stored yet.
+/// A clone that is complete but not stored in the index yet.
 #[derive(Debug)]
 pub struct Cloned {
     entry: Entry,
     zonepath: PathBuf,
-    /// The configuration was made with it.
+    /// True if the clone's configuration was made by this command.
     new: bool,
     lock: ZoneLock,
 }
@@ -128,28 +129,28 @@ pub struct Cloned {
 /// The result of preparing a clone.
 #[derive(Debug)]
 pub enum Prepared {
-    /// To be stored by [`store_all`].
+    /// A clone that [`store_all`] must store.
     Cloned(Box<Cloned>),
-    /// Only shown.
+    /// The plan of a dry run.
     Planned(String),
-    /// Not needed: this notice is all there is to say.
+    /// No clone is needed, for the reason in this notice.
     Already(&'static str),
 }
 
-/// The treatment of a zone that is not configured yet.
+/// The treatment of a zone without a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// Refuse it.
+    /// The zone is refused.
     Refuse,
-    /// Configure it like the origin, but for name and zonepath.
+    /// The zone is configured like the origin, except for its name and zonepath.
     Configure,
 }
 
-/// Makes one clone, up to storing its state: see [`store_all`].
+/// Makes one clone, but does not store its state: see [`store_all`].
 ///
 /// # Errors
-/// [`Error::Verify`], [`Error::Refused`]; [`Error::Step`] when a step failed:
-/// the zone is then configured as before.
+/// Fails with [`Error::Verify`], [`Error::Refused`], or [`Error::Step`] if a step failed. After an
+/// error the zone is configured as before.
 pub fn prepare(
     host: &Host,
     origin: &Origin,
@@ -173,8 +174,8 @@ pub fn prepare(
             Ok(entry)
         })
         .inspect_err(|_| {
-            // The files of a clone that was killed before it was stored can only be removed if the
-            // zone is known.
+            // The zone is stored as configured, because only the files of a known zone can be
+            // removed. A clone that was killed earlier may have left files.
             if let (Some(config), false) = (&made, dry_run) {
                 let _ = remember(host, config);
             }
@@ -219,7 +220,8 @@ pub fn prepare(
     let mut work = Work::new(host, &config, subject.entry.clone(), record, progress);
     if let Err(error) = executor::run(&mut work, &plan, &mut host.fault.clone()) {
         if new {
-            // Without an entry it does not count; nobody should wonder about it.
+            // The configuration file is removed, because a configuration without an entry in the
+            // index is ignored and would confuse the administrator.
             let _ = xml::remove(&host.root, zone);
         }
         return Err(error);
@@ -233,28 +235,28 @@ pub fn prepare(
     })))
 }
 
-/// Stores a new zone as configured.
+/// Stores a new zone in the state configured.
 fn remember(host: &Host, config: &Config) -> Result<(), Error> {
     xml::save_before_index(&host.root, config)?;
     let entry = Entry::configured(config.name().clone(), config.zonepath());
     Ok(executor::record_now(host, entry)?)
 }
 
-/// The first clone that could not be stored.
+/// The first clone that could not be stored, and the reason.
 #[derive(Debug)]
 pub struct Unstored {
-    /// Its zone.
+    /// The zone of the clone.
     pub zone: ZoneName,
-    /// The reason.
+    /// The error of the store.
     pub error: Error,
 }
 
-/// Stores clones as installed, all in one write. On a full disk the last ones are
-/// given up until there is space to store the others.
+/// Stores clones as installed, all in one write of the index. If the disk is full, removes the last
+/// clones until the others can be stored.
 ///
 /// # Errors
-/// [`Unstored`]. Where space was the reason those before it are stored; else none is,
-/// and the next clone of each begins again.
+/// Fails with [`Unstored`]. If the disk was full, the clones before this one are stored. After
+/// another error no clone is stored, and the next clone command starts from the beginning.
 pub fn store_all(host: &Host, mut clones: Vec<Box<Cloned>>) -> Result<(), Unstored> {
     let mut failed = None;
     while !clones.is_empty() {
@@ -272,7 +274,7 @@ pub fn store_all(host: &Host, mut clones: Vec<Box<Cloned>>) -> Result<(), Unstor
             true => clones.len() - 1,
             false => 0,
         };
-        // A clone that is dropped here stays unfinished if it cannot be removed.
+        // If a clone that is given up here cannot be removed, it stays unfinished.
         let given_up = clones.split_off(last);
         let zone = given_up[0].entry.name.clone();
         if error.is_full() {
@@ -281,23 +283,23 @@ pub fn store_all(host: &Host, mut clones: Vec<Box<Cloned>>) -> Result<(), Unstor
         failed = Some(Unstored { zone, error });
     }
     for clone in &clones {
-        // With the mark the clone is as good.
+        // A crash here does no harm: a clone that keeps the unfinished mark works equally well.
         if let Some(uuid) = clone.entry.uuid {
             identity::write_over_mark(&host.root, &clone.zonepath, UNFINISHED, uuid);
         }
     }
-    // The locks of the zones are held until here.
+    // The locks of the zones are released only here.
     drop(clones);
     failed.map_or(Ok(()), Err)
 }
 
-/// Maximum number of clones of a command that are written out one by one; for more one `syncfs` is
-/// quicker, even if others write a lot.
+/// Maximum number of clones of a command whose files are written out one by one. For more clones
+/// one `syncfs` is quicker, even if other processes write much.
 const MAX_SINGLE_WRITES: usize = 16;
 
-/// Makes sure that the identity of each clone is on stable storage before the index is. These are
-/// contents of files, which no journal keeps in order: without this a zone that is said to be
-/// installed could be without a name after a power cut.
+/// Makes sure that the identity of each clone is on stable storage before the index is. Identities
+/// are contents of files, and no journal keeps their order. Without this, an installed zone could
+/// be without its host name after a power failure.
 fn sync(host: &Host, clones: &[Box<Cloned>]) -> Result<(), Error> {
     let index = host.root.index();
     let mut synced = BTreeSet::new();
@@ -305,7 +307,8 @@ fn sync(host: &Host, clones: &[Box<Cloned>]) -> Result<(), Error> {
         if clones.len() <= MAX_SINGLE_WRITES && storage::write_out(&clone.zonepath, &index)? {
             continue;
         }
-        // Not of the root: on btrfs and ZFS each has a number of its own.
+        // The device number of the root cannot be used, because on btrfs and ZFS each root has its
+        // own device number.
         let device = std::fs::metadata(&clone.zonepath).map(|found| found.dev());
         let path = clone.zonepath.join(storage::ROOT);
         let done = device.and_then(|device| match synced.insert(device) {
@@ -317,7 +320,7 @@ fn sync(host: &Host, clones: &[Box<Cloned>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Undoes a whole clone, as far as possible.
+/// Removes a complete clone, as far as possible.
 fn give_up(host: &Host, clone: &Cloned) {
     let path = &clone.zonepath;
     if driver_at(path)
@@ -340,7 +343,8 @@ fn configuration_for(origin: &Config, zone: &ZoneName) -> Result<Config, Error> 
     if config.zonepath() != origin.zonepath() {
         return Ok(config);
     }
-    // The zonepath was written out: its last part must be the origin's name.
+    // The configuration contains the zonepath literally, so its last component must be the origin's
+    // name.
     let path = origin.zonepath();
     let parent = path.parent().unwrap_or(Path::new("/"));
     if path.file_name() != Some(origin.name().as_str().as_ref()) {
@@ -357,7 +361,7 @@ fn configuration_for(origin: &Config, zone: &ZoneName) -> Result<Config, Error> 
     Ok(config)
 }
 
-/// Removes from a configuration the properties that belong to one zone only.
+/// Removes the properties from a configuration that belong to one zone only.
 fn forget_own(config: &mut Config) -> Result<(), model::config::Error> {
     for (resource, property) in brand::identity::CONFIGURED {
         let Some(resource) = resource else {

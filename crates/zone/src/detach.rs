@@ -1,4 +1,4 @@
-//! `zoneadm detach`: an installed zone becomes a configured one whose root stays.
+//! `zoneadm detach`: makes an installed zone configured and keeps its root.
 
 use model::plan::{Step, ZonePlan};
 use model::{Config, State, Verb, ZoneName};
@@ -11,12 +11,12 @@ use subject::network::Records;
 use subject::{Start, Subject};
 use subject::{arrived, identity};
 
-/// Detaches a halted zone; a dry run gives its manifest instead. With `force` the zone is one
-/// whose root is not here or belongs to another host, as its storage is that host's now: this
-/// host forgets that it had installed it, and keeps its configuration, uuid and ids.
+/// Detaches a halted zone. A dry run returns the manifest instead. With `force` the zone's root
+/// must be missing or belong to another host, because the zone's storage was moved to that host.
+/// This host then forgets that the zone was installed, and keeps its configuration, uuid and ids.
 ///
 /// # Errors
-/// [`Error::Step`]; the zone is then installed as before.
+/// Fails with [`Error::Step`] if a step failed. The zone is then installed as before.
 pub fn detach(
     host: &Host,
     zone: &ZoneName,
@@ -35,7 +35,8 @@ pub fn detach(
     if dry_run {
         return Ok(Outcome::Planned(manifest_text(host, &subject, &config)?));
     }
-    // Who has no root here cannot be brought to its old or its new one.
+    // An interrupted patch is refused here, because a zone without its root on this host can be
+    // returned neither to its old nor to its new root.
     if patch_files::journal_of(&host.root, &subject.entry).exists() {
         return Err(Error::Refused(
             "has an interrupted patch: run zonepatch recover first.".to_owned(),
@@ -43,7 +44,8 @@ pub fn detach(
     }
     subject::settle(host, zone)?;
     Records::of(&host.root).let_go(zone)?;
-    // Wherever it goes: who sent it here and has not heard of it is not to run it again.
+    // The zone may have migrated to this host without the knowledge of the source. This record
+    // stops the source from booting the zone again, wherever the detached zone is attached next.
     arrived::remember(&host.root, &subject.zonepath)?;
     let path = subject.zonepath.clone();
     let warning = inventory::of_zone(host, &path, &config)?.warning();
@@ -54,8 +56,8 @@ pub fn detach(
         steps: vec![
             Step::WriteManifest { path: path.clone() },
             Step::Sync { path },
-            // It keeps its uuid and its ids: nobody else may have them while its root lies
-            // there.
+            // The zone keeps its uuid and its ids, because no other zone may have them while its
+            // root exists.
             Step::Record {
                 state: State::Configured,
                 uuid: subject.entry.uuid,
@@ -71,11 +73,12 @@ pub fn detach(
     Ok(Outcome::with_remarks(warning))
 }
 
-/// Returns whether the root of a zone is another host's, or nowhere, and `force` allows to detach
-/// it all the same.
+/// Returns true if the root of a zone is missing or belongs to another host, and `force` allows to
+/// detach the zone nevertheless.
 ///
 /// # Errors
-/// [`Error::Refused`] if `force` does not fit to where the root is.
+/// Fails with [`Error::Refused`] if the root is here and `force` is set, or if the root is not here
+/// and `force` is not set.
 fn refuse_or_forget(host: &Host, subject: &Subject, force: bool) -> Result<bool, Error> {
     let owner = identity::other_owner(&host.root, &subject.zonepath);
     let is_elsewhere = owner.is_some() || subject::lacks_root(&subject.zonepath);
@@ -96,8 +99,8 @@ fn refuse_or_forget(host: &Host, subject: &Subject, force: bool) -> Result<bool,
     }
 }
 
-/// Returns the manifest that a detach would write, with its warning as a comment: standard output
-/// is the manifest.
+/// Returns the manifest that a detach would write. A warning is appended as an XML comment, because
+/// the output must be a valid manifest.
 fn manifest_text(host: &Host, subject: &Subject, config: &Config) -> Result<String, Error> {
     let system = inventory::of_zone(host, &subject.zonepath, config)?;
     let warning = system.warning();
@@ -112,7 +115,7 @@ fn manifest_text(host: &Host, subject: &Subject, config: &Config) -> Result<Stri
     Ok(text)
 }
 
-/// Stores a zone as configured whose root is not here, or is another host's.
+/// Stores a zone as configured whose root is missing or belongs to another host.
 fn forget(host: &Host, subject: &Subject, dry_run: bool) -> Result<Outcome, Error> {
     let zone = &subject.entry.name;
     if dry_run {

@@ -1,9 +1,6 @@
 //! `zoneadm beadm`: the boot environments of a zone.
 //!
-//! The snapshots of a zone are its boot environments, besides the one that it has now.
-//! An activated boot environment becomes the root at the next boot, when the former root becomes a
-//! snapshot: both are renames, so that takes no longer than a boot without it. The steps are in
-//! [`switch`].
+//! The snapshots of a zone are its boot environments, in addition to the zone's present root.
 //!
 //! | file | holds |
 //! |---|---|
@@ -38,7 +35,8 @@ use marks::{Active, Marks};
 pub use mounts::{forget, unmarked};
 pub use mounts::{mount, unmount};
 
-/// Maximum number of boot environments with which a zone can make another one itself.
+/// Maximum number of boot environments that a zone has after it has made one itself. The global
+/// zone can make more.
 pub const MAX_INSIDE: usize = 32;
 
 /// The caller of an operation.
@@ -46,36 +44,37 @@ pub const MAX_INSIDE: usize = 32;
 pub enum By {
     /// The global zone.
     Host,
-    /// The zone itself. It removes and renames only environments that it made.
+    /// The zone itself. A zone removes and renames only boot environments that it made.
     Zone,
 }
 
-/// A line of `beadm list`.
+/// A line of `beadm list`: a boot environment of a zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// The zone.
+    /// The name of the zone.
     pub zone: String,
-    /// The boot environment.
+    /// The name of the boot environment.
     pub name: String,
-    /// The zone's root is this one now.
+    /// True if this boot environment is the zone's root now.
     pub active_now: bool,
-    /// It will be after the next boot.
+    /// True if this boot environment will be the zone's root after the next boot.
     pub active_on_reboot: bool,
-    /// The mount point: `/` for that of a running zone. `/` for that of a running zone.
+    /// The mount point. It is `/` for the active boot environment of a running zone.
     pub mountpoint: Option<String>,
-    /// The space that removing it would free; for the active one, the space of the files that the
-    /// zone has written since.
+    /// Bytes that the removal of this boot environment would free. For the active boot environment:
+    /// bytes of the files in its writable top.
     pub space_bytes: u64,
-    /// The policy of its removal: always by hand.
+    /// The policy of removal: `static`, which means only by hand.
     pub policy: &'static str,
-    /// When it was made, in seconds since 1970.
+    /// The time of creation, in seconds since 1970.
     pub created: u64,
 }
 
-/// Lists the boot environments of a zone, the oldest first. Walks through their files.
+/// Lists the boot environments of a zone, the oldest first. Reads the sizes of all their files.
 ///
 /// # Errors
-/// [`Error::Refused`] for a zone without a root, or with one that has no layers.
+/// Fails with [`Error::Refused`] for a zone without a root, and for a zone whose root has no
+/// layers.
 pub fn list(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
     let index = Index::load(&host.root)?;
     let entry = index.get(zone)?;
@@ -99,7 +98,8 @@ pub fn list(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
         name: active.name.to_string(),
     }];
     for one in dataset.snapshots()? {
-        // A folder that is about to become the root, or was the root.
+        // During an interrupted switch, a snapshot may have the name of the active boot
+        // environment, which is listed already.
         if one.name == active.name {
             continue;
         }
@@ -114,16 +114,17 @@ pub fn list(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
             name: one.name.to_string(),
         });
     }
-    // Those of one second stay in the order in which they were made.
+    // The sort is stable, so boot environments of the same second stay in the order of their
+    // creation.
     rows.sort_by_key(|row| row.created);
     Ok(rows)
 }
 
-/// Makes a boot environment of the zone's root as it is now, or of another one.
+/// Makes a boot environment from the zone's present root or from another boot environment.
 ///
 /// # Errors
-/// When there is one of that name, or none to copy; when a zone has as many as it may make
-/// itself.
+/// Fails if the name exists, if the source does not exist, or if a zone asks that has its maximum
+/// number of boot environments.
 pub fn create(
     host: &Host,
     zone: &ZoneName,
@@ -137,7 +138,8 @@ pub fn create(
         return make(host, zone, name, from, by, dry_run, progress);
     }
     let made = make(host, zone, name, from, by, dry_run, progress)?;
-    // Cut off before this it is one that only the host removes.
+    // If a crash interrupts this command before the mark is written, only the host can remove the
+    // boot environment.
     if let (Admitted::Go(_, dataset, marks), false) = (admit(host, zone)?, dry_run) {
         let known = dataset.snapshots()?;
         if let Some(one) = known.iter().find(|one| one.name == *name) {
@@ -164,7 +166,7 @@ fn make(
     if *name == active {
         return Err(exists(name));
     }
-    // The active one is none of the snapshots.
+    // The active boot environment is not among the snapshots, so it is counted in addition.
     if by == By::Zone && dataset.snapshots()?.len() + 1 >= MAX_INSIDE {
         return Err(Error::Refused(format!(
             "has {MAX_INSIDE} boot environments, the most with which it makes another itself."
@@ -198,8 +200,8 @@ fn exists(name: &Name) -> Error {
 /// Removes a boot environment.
 ///
 /// # Errors
-/// When it is the active one, now or after the next boot, or mounted, or not that of who
-/// asks.
+/// Fails if the boot environment is active now or after the next boot, if it is mounted, or if a
+/// zone asks that did not make it.
 pub fn destroy(
     host: &Host,
     zone: &ZoneName,
@@ -234,10 +236,11 @@ pub fn destroy(
     Ok(Outcome::Done)
 }
 
-/// Gives a boot environment another name.
+/// Renames a boot environment.
 ///
 /// # Errors
-/// When there is none, or one of the new name, or it is not that of who asks.
+/// Fails if the boot environment does not exist, if the new name exists, or if a zone asks that did
+/// not make it.
 pub fn rename(
     host: &Host,
     zone: &ZoneName,
@@ -264,7 +267,8 @@ pub fn rename(
         let text = format!("beadm zone {zone}:\n  rename boot environment {from} to {to}\n");
         return Ok(Outcome::Planned(text));
     }
-    // First: that nothing has this mark's name does no harm.
+    // The mark of the new name is written first, because a mark without a boot environment does no
+    // harm.
     marks.set_inside(to, marks.inside(from)?)?;
     if *from == active.name {
         active.name = to.clone();
@@ -280,19 +284,19 @@ pub fn rename(
     Ok(Outcome::Done)
 }
 
-/// When a boot environment becomes the root.
+/// The time at which an activated boot environment becomes the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// At the next boot.
+    /// The change takes place at the next boot.
     NextBoot,
-    /// At once: a running zone is rebooted.
+    /// The change takes place at once: a running zone is rebooted.
     Now,
 }
 
-/// Makes a boot environment the one that the zone boots.
+/// Makes a boot environment the root from which the zone boots.
 ///
 /// # Errors
-/// When there is none; with [`When::Now`] as for reboot.
+/// Fails if the boot environment does not exist, and with [`When::Now`] also as reboot does.
 pub fn activate(
     host: &Host,
     zone: &ZoneName,
@@ -325,7 +329,7 @@ pub fn activate(
             switch::take_next(&subject.zonepath, None)?;
             Ok(Outcome::Done)
         }
-        // Nothing to take: it goes on as it is.
+        // The boot environment is active already, so the zone continues to run.
         (When::Now, _) if *name == active => Ok(Outcome::Done),
         (When::Now, _) => {
             drop((dataset, subject));
@@ -334,11 +338,11 @@ pub fn activate(
     }
 }
 
-/// The boot environment that is the root of a zone, and the one that its next boot takes
-/// where that is another one.
+/// Returns the active boot environment of a zone, and the boot environment that the next boot
+/// activates if it is another one.
 ///
 /// # Errors
-/// When the marks are damaged.
+/// Fails if the marks are damaged.
 pub fn marked(zonepath: &std::path::Path) -> Result<(Name, Option<Name>), Error> {
     let marks = Marks::at(zonepath);
     let active = marks.active()?.name;
@@ -346,20 +350,20 @@ pub fn marked(zonepath: &std::path::Path) -> Result<(Name, Option<Name>), Error>
     Ok((active, next))
 }
 
-/// Lets the next boot of a zone whose lock is held take a boot environment that is there;
-/// none: the active one.
+/// Selects the boot environment for the next boot of a zone. `None` selects the active one. The
+/// caller must hold the zone's lock.
 ///
 /// # Errors
-/// When the mark cannot be written.
+/// Fails if the mark cannot be written.
 pub fn choose(subject: &Subject, name: Option<&Name>) -> Result<(), Error> {
     Marks::at(&subject.zonepath).set_next(name)
 }
 
-/// Goes on with, or takes back, a change of boot environments of a halted zone that a crash
-/// cut off; its lock is held.
+/// Completes or undoes a switch of boot environments that a crash interrupted, if the zone is
+/// halted. The caller must hold the zone's lock.
 ///
 /// # Errors
-/// When it cannot be done.
+/// Fails if the switch can be neither completed nor undone.
 pub fn complete(subject: &Subject) -> Result<(), Error> {
     match subject.state {
         State::Installed => switch::complete(&subject.zonepath),
@@ -367,23 +371,24 @@ pub fn complete(subject: &Subject) -> Result<(), Error> {
     }
 }
 
-/// Returns whether a snapshot is in somebody's use: mounted, or made by the zone itself.
+/// Returns true if a snapshot is mounted, or was made by the zone itself.
 ///
 /// # Errors
-/// When the marks cannot be read.
+/// Fails if the marks cannot be read.
 pub fn is_in_use(subject: &Subject, snapshot: &Snapshot) -> Result<bool, Error> {
     let marks = Marks::at(&subject.zonepath);
     let own = marks.inside(&snapshot.name)? == Some(seconds(snapshot.created));
     Ok(own || marks.mounted(&snapshot.name)?.is_some())
 }
 
-/// A zone cannot change environments of the global zone: the administrator may need one to recover
-/// the zone from an attacker.
+/// Refuses the request of a zone to change a boot environment that the global zone made. The
+/// administrator may need this boot environment to recover the zone from an attacker.
 fn refuse_others(dataset: &Dataset, marks: &Marks, name: &Name, by: By) -> Result<(), Error> {
     if by == By::Host {
         return Ok(());
     }
-    // The time, too: another one may have got that name since.
+    // The time of creation is compared too, because a newer boot environment may have the same
+    // name.
     let made = match marks.active()? {
         Active {
             name: active,

@@ -1,4 +1,5 @@
-//! Finds leftovers beside zonepaths: layers, copies, mounts, files that were being written.
+//! Finds leftovers beside zonepaths: layers, copies, mounts, and temporary files of interrupted
+//! writes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,10 +15,10 @@ use crate::{environments, images, job, layer_folders, root_view};
 use host::{Error, Host, flatten};
 use subject::away;
 
-/// Most bytes of a journal that are read.
+/// Maximum size in bytes of a journal that is read.
 const MAX_JOURNAL: u64 = 1 << 20;
 
-/// The folders in which layers are: of zones, and of images.
+/// Returns the folders that contain layers of zones or of images.
 fn all_layers(host: &Host) -> BTreeSet<PathBuf> {
     let mut all = layer_folders::of_zones(host);
     all.insert(images::layers(host));
@@ -28,7 +29,7 @@ impl Look<'_> {
     /// Finds the leftovers of snapshots, clones and similar commands beside zonepaths.
     pub(super) fn layers(&mut self) -> Result<(), Error> {
         for folder in all_layers(self.host) {
-            // While somebody is at work there, nothing can be told.
+            // While a command works in the folder, `survey` cannot tell which layers are leftovers.
             for garbage in storage::survey(&folder)?.unwrap_or_default() {
                 let (kind, path, kept) = match &garbage {
                     Garbage::Layer(path) => (Kind::Layer, path, None),
@@ -47,7 +48,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Finds images whose fetch or import was cut off.
+    /// Finds images whose fetch or import was interrupted.
     pub(super) fn images(&mut self) -> Result<(), Error> {
         let Some(images) = images::open_existing(self.host)? else {
             return Ok(());
@@ -58,7 +59,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Finds the journals of patches that were cut off.
+    /// Finds the journals of interrupted patches.
     pub(super) fn patches(&mut self) -> Result<(), Error> {
         if is_patching(self.host)? {
             return Ok(());
@@ -107,7 +108,8 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Notes the rest of a zonepath whose zone is another host's, unless a command is at work there.
+    /// Records the rest of a zonepath whose zone has migrated to another host, unless a command
+    /// works on this zone.
     fn gone(&mut self, path: &Path, zonepath: &Path) -> Result<(), Error> {
         let root = &self.host.root;
         let mut entries = self.index.entries().iter();
@@ -122,7 +124,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Finds files that killed writers left.
+    /// Finds temporary files that killed processes left.
     pub(super) fn asides(&mut self) -> Result<(), Error> {
         let root = &self.host.root;
         let mut folders = vec![
@@ -141,7 +143,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Finds views of roots in the zonepaths of zones that have none.
+    /// Finds mounted views of roots in the zonepaths of zones without a root.
     pub(super) fn mounts(&mut self) -> Result<(), Error> {
         for entry in self.index.entries() {
             let shown = self.host.root.path(&entry.zonepath).join(subject::SHOWN);
@@ -155,7 +157,7 @@ impl Look<'_> {
     }
 }
 
-/// Returns whether a zonepatch is at work, whose journals and copies are in use.
+/// Returns true if a zonepatch process runs, whose journals and copies are in use.
 fn is_patching(host: &Host) -> Result<bool, Error> {
     Ok(lock::is_held(&host.root.lib().join("patch/lock"))?)
 }
@@ -172,7 +174,7 @@ fn journals(host: &Host) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A journal of zonepatch, which alone knows all of it.
+/// Reads a journal of zonepatch as JSON. Only zonepatch itself knows all its fields.
 fn journal(path: &Path) -> Option<Value> {
     let about = fs::metadata(path).ok()?;
     let text = (about.len() <= MAX_JOURNAL).then(|| fs::read(path).ok())??;
@@ -215,7 +217,7 @@ pub(super) fn repair(host: &Host, found: &[Finding], failed: &mut Vec<String>) {
         };
         tell(&one.path, clear());
     }
-    // Last, because the layers of the objects removed above are then unused, too.
+    // Layers are removed last, because the layers of the objects removed above are unused only now.
     for folder in all_layers(host) {
         let done = storage::collect(&folder, Lost::Keep).map(drop);
         tell(&host.root.shown(&folder), done.map_err(Into::into));

@@ -15,7 +15,7 @@ use crate::job;
 use host::{Error, Host, flatten};
 use subject::network::Records;
 
-/// Ends of the names of files in `/run/zones` that a zone has while it is active.
+/// Suffixes of the names of files in `/run/zones` that a zone has while it is active.
 const OF_ACTIVE: [&str; 10] = [
     "state",
     "xml",
@@ -29,10 +29,10 @@ const OF_ACTIVE: [&str; 10] = [
     "agent",
 ];
 
-/// Ends of the names of locks, which stay until the zone is deleted.
+/// Suffixes of the names of lock files, which stay until the zone is deleted.
 const LOCKS: [&str; 3] = ["zoneadm.lock", "root.lock", "adopt"];
 
-/// The name of a zone in the name of a file that ends so.
+/// Returns the zone whose name is before one of these suffixes in a file name.
 fn zone_of(name: &str, ends: &[&str]) -> Option<ZoneName> {
     let zone = ends.iter().find_map(|end| {
         let rest = name.strip_suffix(end)?;
@@ -41,7 +41,8 @@ fn zone_of(name: &str, ends: &[&str]) -> Option<ZoneName> {
     zone?.parse().ok()
 }
 
-/// The names in a folder; none where it cannot be read.
+/// Returns the names in a folder, with their paths. Returns an empty list if the folder cannot be
+/// read.
 fn names(folder: &Path) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries
@@ -52,8 +53,7 @@ fn names(folder: &Path) -> Vec<(String, PathBuf)> {
 }
 
 impl Look<'_> {
-    /// Finds state files and sockets of zones that are not active, and locks of zones that
-    /// are not known.
+    /// Finds state files and sockets of inactive zones, and locks of unknown zones.
     pub(super) fn records(&mut self) -> Result<(), Error> {
         for (name, path) in names(&self.host.root.run()) {
             let active = zone_of(&name, &OF_ACTIVE);
@@ -71,11 +71,11 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Finds records of links, addresses and routes that zones no longer have.
+    /// Finds records of links, addresses and routes that their zones no longer have.
     pub(super) fn networks(&mut self) -> Result<(), Error> {
         for (name, path) in names(&self.host.root.network()) {
             let active = zone_of(&name, &["json", "ns"]);
-            // A zone that is suspended keeps its addresses.
+            // A suspended zone keeps its addresses.
             let held = zone_of(&name, &["held"]);
             let Some(zone) = active.as_ref().or(held.as_ref()) else {
                 continue;
@@ -90,9 +90,9 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Finds control groups of zones that are not active, and of jobs that have ended.
+    /// Finds control groups of inactive zones, and of jobs that have ended.
     pub(super) fn cgroups(&mut self) -> Result<(), Error> {
-        // Where there is no cgroup v2 no zone has run.
+        // On a host without cgroup v2 no zone has run.
         let Ok(base) = Base::find(&self.host.cgroup) else {
             return Ok(());
         };
@@ -109,7 +109,7 @@ impl Look<'_> {
                 if self.life(&zone)? == Life::InUse {
                     continue;
                 }
-                // They may be of a zone with this name in another ZONES_ROOT.
+                // The processes may belong to a zone with the same name under another ZONES_ROOT.
                 let processes = groups(&path).map_or(0, |one| one.pids().len());
                 let kept = (processes > 0).then(|| format!("has {processes} processes"));
                 self.found.push(Finding {
@@ -128,7 +128,7 @@ fn groups(path: &Path) -> Option<ZoneCgroups> {
     ZoneCgroups::from_paths(&[path.to_owned()])
 }
 
-/// Removes the findings of zones that are not active.
+/// Removes the findings of inactive zones.
 pub(super) fn repair(host: &Host, index: &Index, found: &[Finding], failed: &mut Vec<String>) {
     let of_zones = found.iter().filter(|one| {
         matches!(one.kind, Kind::Network | Kind::Record | Kind::Cgroup) && one.kept.is_none()
@@ -146,11 +146,11 @@ pub(super) fn repair(host: &Host, index: &Index, found: &[Finding], failed: &mut
 
 fn clear(host: &Host, index: &Index, zone: &ZoneName, found: &[Finding]) -> Result<(), Error> {
     let held = match lock::zone(&host.root, zone, Wait::No) {
-        // The holder of the lock removes it.
+        // If a command holds the zone's lock, that command removes the leftovers.
         Err(store::Error::Locked(_)) => return Ok(()),
         other => other?,
     };
-    // Again, under the lock.
+    // The state of the zone is checked again, now that the lock is held.
     let look = Look {
         host,
         index,

@@ -10,7 +10,7 @@ use crate::check::{Kind, look, repair};
 use crate::executor;
 use host::Host;
 
-/// A host in a folder, with zones that are configured only.
+/// Makes a host in a folder, with zones that are only configured.
 fn host(dir: &Path, zones: &[&str]) -> Host {
     let host = Host::new(Root::new(dir), "/zones-that-nobody-has".into(), None);
     fs::create_dir_all(dir.join("run/zones")).unwrap();
@@ -29,7 +29,7 @@ fn write(dir: &Path, name: &str) {
     fs::write(path, "").unwrap();
 }
 
-/// Kind, zone and path of all that is found.
+/// Returns the kind, zone and path of each finding.
 fn lines(host: &Host) -> Vec<String> {
     let found = look(host).unwrap();
     let line = |one: &crate::check::Finding| {
@@ -147,7 +147,7 @@ fn a_patch_that_is_cut_off_is_told_with_its_zone_and_keeps_its_copy() {
     let journal = serde_json::json!({ "zone": "web", "copy": copy });
     fs::write(folder.join("1.journal"), journal.to_string()).unwrap();
     assert_eq!(lines(&host), ["patch web /var/lib/zones/patch/1.journal"]);
-    // One that is at work has its journals and copies.
+    // A zonepatch that runs uses its journals and copies, so they are no findings.
     let at_work = lock::exclusive(&folder.join("lock")).unwrap();
     assert_eq!(lines(&host), [] as [&str; 0]);
     drop(at_work);

@@ -11,13 +11,13 @@ use host::{Error, Host};
 use platform::kind;
 use subject::{Start, Subject};
 
-/// The zone of an operation, locked, or the outcome of an operation that has nothing to do.
+/// The locked zone of an operation, or the outcome of an operation that has nothing to do.
 pub(super) enum Admitted {
     Go(Box<Subject>, Dataset, Marks),
     Over(Outcome),
 }
 
-/// Locks the zone and opens its dataset; completes a switch that a crash cut off.
+/// Locks the zone and opens its dataset. Completes a switch that a crash interrupted.
 pub(super) fn admit(host: &Host, zone: &ZoneName) -> Result<Admitted, Error> {
     let subject = match Subject::admit(host, zone, Verb::Beadm)? {
         Start::Go(subject) => subject,
@@ -26,7 +26,7 @@ pub(super) fn admit(host: &Host, zone: &ZoneName) -> Result<Admitted, Error> {
     kind::admit(host, &subject, Verb::Beadm)?;
     let dataset = open(&subject.zonepath)?;
     let marks = Marks::at(&subject.zonepath);
-    // One that a crash cut off: nobody has mounted the root of a halted zone.
+    // An interrupted switch is completed only in a halted zone, because its root is not mounted.
     if subject.state == State::Installed {
         switch::complete(&subject.zonepath)?;
     }

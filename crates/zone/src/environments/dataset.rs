@@ -1,4 +1,4 @@
-//! The dataset of a zone whose snapshots are its boot environments.
+//! The dataset of a zone. The dataset's snapshots are the boot environments of the zone.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -6,8 +6,8 @@ use std::time::SystemTime;
 use host::Error;
 use storage::{Dataset, Name, driver_at};
 
-/// Returns the time at which a zone was installed, 0 where the file system does not know it.
-/// The standard library does not ask for it where it stands on musl.
+/// Returns the time at which a zonepath was created, or 0 if the file system does not store this
+/// time. Uses statx(2) directly, because the standard library cannot read this time with musl.
 pub(super) fn made(zonepath: &Path) -> u64 {
     use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
     let found = statx(CWD, zonepath, AtFlags::empty(), StatxFlags::BTIME);
@@ -27,7 +27,7 @@ pub(super) fn seconds(time: SystemTime) -> u64 {
 /// Opens the dataset of a zone.
 ///
 /// # Errors
-/// [`Error::Refused`] for a root that has no layers.
+/// Fails with [`Error::Refused`] if the root has no layers.
 pub(super) fn open(zonepath: &Path) -> Result<Dataset, Error> {
     if !driver_at(zonepath)?.has_layers() {
         return Err(Error::Refused(
@@ -37,7 +37,7 @@ pub(super) fn open(zonepath: &Path) -> Result<Dataset, Error> {
     Ok(Dataset::open(zonepath)?)
 }
 
-/// Fails if the zone has no such boot environment besides the active one.
+/// Fails if the zone has no boot environment of this name, apart from the active one.
 pub(super) fn find(dataset: &Dataset, name: &Name) -> Result<(), Error> {
     match dataset.snapshots()?.iter().any(|one| one.name == *name) {
         true => Ok(()),
