@@ -1,4 +1,4 @@
-//! Carrying out a [`ZonePlan`], with an undo for each step.
+//! Carries out a [`ZonePlan`], with an undo for each step.
 
 mod steps;
 mod zonepath;
@@ -30,27 +30,27 @@ use zonepath::{make_zonepath, remove_zonepath};
 pub use host::outcome::Outcome;
 pub use host::uuid::new_uuid;
 
-/// Takes the zone's entry when it is time to store it.
+/// A function that stores the zone's entry when a step requires it.
 pub(crate) type Recorder<'a> = &'a mut dyn FnMut(Entry) -> Result<(), store::Error>;
 
-/// Everything the steps of one zone work with.
+/// The data with which the steps of one zone work.
 pub(crate) struct Work<'a> {
     pub host: &'a Host,
     pub config: &'a Config,
-    /// The entry as it is now, changed by the steps.
+    /// The zone's entry, which the steps change.
     pub entry: Entry,
-    /// Stores the entry: at once, or with those of other zones.
+    /// Stores the entry at once, or together with the entries of other zones.
     pub record: Recorder<'a>,
-    /// Takes lines for the user.
+    /// Receives progress messages for the user.
     pub progress: &'a mut dyn FnMut(&str),
-    /// The image to import.
+    /// The request for the image to import; `None` if no image is imported.
     pub import: Option<crate::images::Request>,
-    /// The image that the root stands on.
+    /// The image whose layers are below the root.
     pub image: Option<storage::Digest>,
 }
 
 impl<'a> Work<'a> {
-    /// Returns the work on a zone that imports no image and has none yet.
+    /// Returns the work on a zone that imports no image and has no image yet.
     pub fn new(
         host: &'a Host,
         config: &'a Config,
@@ -70,13 +70,13 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Stores an entry at once, with an id range if it has none and needs one.
+/// Stores an entry at once. If an installed zone has no range of ids, the entry gets one.
 pub fn record_now(host: &Host, entry: Entry) -> Result<(), store::Error> {
     record_all(host, vec![entry])
 }
 
-/// Stores an entry with an id range, which a zone that is not installed does not need
-/// otherwise; it keeps that.
+/// Stores an entry with a range of ids, also if the zone is not installed. The zone keeps this
+/// range.
 pub fn record_with_ids(host: &Host, entry: &mut Entry) -> Result<(), store::Error> {
     index::update(&host.root, |index| {
         if entry.slot.is_none() {
@@ -103,7 +103,7 @@ pub(crate) fn record_all(host: &Host, entries: Vec<Entry>) -> Result<(), store::
     })
 }
 
-/// [`run`] for one zone, whose entry is stored at once.
+/// Carries out the plan of one zone whose entry is stored at once.
 pub(crate) fn run_now(
     host: &Host,
     config: &Config,
@@ -116,7 +116,7 @@ pub(crate) fn run_now(
     run(&mut work, plan, &mut host.fault.clone())
 }
 
-/// Carries out the plan. When a step fails, those before it are undone.
+/// Carries out the plan. If a step fails, the steps before it are undone.
 pub(crate) fn run(work: &mut Work<'_>, plan: &ZonePlan, fault: &mut Fault) -> Result<(), Error> {
     let mut undo = UndoStack::default();
     let verb = plan.verb.as_str();
@@ -148,12 +148,13 @@ pub(crate) fn run(work: &mut Work<'_>, plan: &ZonePlan, fault: &mut Fault) -> Re
     }
     undo.disarm();
     sys::crash::point();
-    // One more moment at which a crash must do no harm: all done, nothing said.
+    // This is one more point at which a crash must do no harm: the work is complete, but the user
+    // has no message yet.
     let _ = fault.strikes(verb);
     Ok(())
 }
 
-/// The text of an error, and whether the command line is to blame.
+/// Returns the text of an error, and true if the command line is the cause.
 fn explain(error: &AnyError) -> (String, bool) {
     let usage = error
         .downcast_ref::<brand::Error>()
@@ -175,7 +176,7 @@ impl Work<'_> {
         }
     }
 
-    // Long because it is a table with one arm for each step.
+    // This function is long because it has one match arm for each step.
     fn carry_out(&mut self, step: &Step, undo: &mut UndoStack) -> Result<(), AnyError> {
         match step {
             Step::Begin { uuid } => self.begin(*uuid, step.to_string(), undo),
@@ -236,7 +237,7 @@ impl Work<'_> {
                 Ok(patch_files::forget_history(&self.host.root, &self.entry)?)
             }
             Step::Record { state, uuid } => self.store_state(*state, *uuid),
-            // Those of running zones are carried out by the verb itself.
+            // If a zone must be frozen for its snapshot, the verb itself makes the snapshot.
             Step::Snapshot { path, name } => Ok(driver_at(path)?.snapshot(path, &name.parse()?)?),
             Step::MergeLayers { path, most } => {
                 Dataset::open(path)?.shorten(*most)?;
@@ -269,12 +270,13 @@ impl Work<'_> {
     }
 }
 
-/// The content of [`FORCED`].
+/// The content of the file [`FORCED`].
 const FORCED_TEXT: &str = "<!-- This zone was attached without a check (attach -F). -->\n";
 
-/// Refuses a root that exists already: it is not ours, and an undo must not delete it.
+/// Refuses a root that exists already: this command did not make it, and an undo must not delete
+/// it.
 fn refuse_root(zonepath: &Path) -> Result<(), AnyError> {
-    // A dangling link is the leftover of a clone that was killed early.
+    // A dangling link is accepted, because a clone that was killed early leaves it.
     match zonepath.join(storage::ROOT).metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error.into()),

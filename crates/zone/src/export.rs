@@ -1,8 +1,8 @@
-//! `zoneadm export`: a zone as one file.
+//! `zoneadm export`: writes a zone to one file.
 //!
-//! A tar archive, compressed with zstd: first the manifest that detach leaves in a zonepath, then
-//! the root as the zone sees it, without inherited directories. Any tar can read it. On request it
-//! is encrypted by age or GnuPG, for a recipient of theirs.
+//! The file is a tar archive compressed with zstd. It contains the manifest that detach writes to a
+//! zonepath, and then the root as the zone sees it, without inherited directories. Any tar program
+//! can read it. On request age or GnuPG encrypts the file for a recipient.
 
 mod target;
 
@@ -26,26 +26,26 @@ use subject::{Start, Subject};
 
 use target::Target;
 
-/// Folders in which tar's and cipher's programs are looked for.
+/// Folders in which zstd, age and gpg are searched.
 const PROGRAMS: &[&str] = &["/usr/bin", "/bin", "/usr/local/bin"];
 
-/// The recipient of an encrypted archive.
+/// The recipient for whom an archive is encrypted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Cipher {
-    /// A person with the file.
+    /// The archive is not encrypted: everyone who has the file can read it.
     #[default]
     None,
-    /// The owner of an age key: `age1...`, or the public key of ssh.
+    /// The owner of an age key, given as `age1...` or as a public key of ssh.
     Age(String),
-    /// The owner of a GnuPG key, which is in the keyring of root.
+    /// The owner of a GnuPG key in the keyring of root.
     Gpg(String),
 }
 
-/// Writes a zone into a file, or onto standard output, which `-` names. Of a running zone
-/// a snapshot is exported.
+/// Writes a zone to a file, or to standard output if the path is `-`. A running zone is exported
+/// from a snapshot.
 ///
 /// # Errors
-/// When something cannot be read or written; there is then no such file.
+/// Fails if a file cannot be read or written. The file of the archive does not exist then.
 pub fn export(
     host: &Host,
     zone: &ZoneName,
@@ -68,7 +68,7 @@ pub fn export(
         );
         return Ok(Outcome::Planned(text));
     }
-    // A mistake in the command line is to cost nothing: no snapshot, no copy.
+    // Errors of the command line are found first, before a snapshot or copy is made.
     look_for_programs(cipher)?;
     let target = Target::open(to)?;
     clear(host, &path)?;
@@ -95,8 +95,8 @@ pub fn export(
     Ok(Outcome::with_remarks(warning))
 }
 
-/// Calls `with` with a snapshot of a running zone, which is gone afterwards; [`clear`] removes
-/// that of a call that was killed.
+/// Calls `with` with a snapshot of a running zone, and removes the snapshot afterwards. If the
+/// process is killed meanwhile, [`clear`] removes the snapshot.
 fn of_running(
     host: &Host,
     zone: &ZoneName,
@@ -129,18 +129,18 @@ fn of_running(
     done
 }
 
-/// The prefix of the name of a snapshot that is exported.
+/// Prefix of the name of a snapshot that export makes.
 const BEGINS: &str = "export-";
 
-/// The file that the export of a snapshot holds a lock on.
+/// Returns the path of the file that an export locks while it uses this snapshot.
 fn at_work(host: &Host, name: &Name) -> PathBuf {
     host.root.run().join(format!("{name}.lock"))
 }
 
-/// Removes the snapshots that exports have left which were killed. The zone's lock is held.
+/// Removes the snapshots of exports that were killed. The caller must hold the zone's lock.
 ///
 /// # Errors
-/// When one cannot be removed; the next call tries again.
+/// Fails if a snapshot cannot be removed. The next call tries again.
 pub(crate) fn clear(host: &Host, zonepath: &Path) -> Result<(), Error> {
     let driver = driver_at(zonepath)?;
     if !driver.has_layers() {
@@ -148,7 +148,8 @@ pub(crate) fn clear(host: &Host, zonepath: &Path) -> Result<(), Error> {
     }
     for one in driver.snapshots(zonepath)? {
         let id = one.name.as_str().strip_prefix(BEGINS);
-        // As this is written, and by hand hardly.
+        // Only names in the exact form that export writes are removed. A user hardly chooses such a
+        // name.
         let is_hex = |id: &str| id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let is_ours = id.is_some_and(|id| id.len() == 32 && is_hex(id));
         let at_work = at_work(host, &one.name);
@@ -160,7 +161,7 @@ pub(crate) fn clear(host: &Host, zonepath: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the archive of a root into `out`.
+/// Writes the archive of a root to `out`.
 fn write(
     host: &Host,
     stack: &Stack,
@@ -186,12 +187,12 @@ fn write(
     };
     match (packed, line.finish()) {
         (Ok(packed), Ok(())) => Ok(packed),
-        // The message of a program in the pipeline is the reason of the failed write.
+        // If a program of the pipeline failed, its message is the reason why the write failed.
         (_, Err(error)) | (Err(error), Ok(())) => Err(error),
     }
 }
 
-/// Programs through which an archive goes into a file.
+/// The pipeline of programs that compresses and encrypts an archive on its way to a file.
 struct Line {
     input: Option<Box<dyn Write + Send>>,
     programs: Vec<(&'static str, Child)>,
@@ -241,7 +242,8 @@ impl Line {
                 .wait()
                 .map_err(Error::io(format!("wait for {name}")))?;
             if !status.success() {
-                // The last one is why those before it could not write.
+                // The error of the last program is reported, because it is the reason why the
+                // programs before it could not write.
                 failed = Some(format!("{name}: {status}"));
             }
         }
@@ -249,10 +251,10 @@ impl Line {
     }
 }
 
-/// Starts one of the programs.
+/// Starts a program of the pipeline.
 ///
 /// # Errors
-/// When it is not installed.
+/// Fails if the program is not installed.
 pub fn start(name: &str, words: &[&str], input: Stdio, output: Stdio) -> Result<Child, Error> {
     let mut command = Command::new(program(name)?);
     command
@@ -263,10 +265,10 @@ pub fn start(name: &str, words: &[&str], input: Stdio, output: Stdio) -> Result<
     command.spawn().map_err(Error::io(format!("start {name}")))
 }
 
-/// Returns the path of one of the programs.
+/// Returns the path of a program of the pipeline.
 ///
 /// # Errors
-/// [`Error::Refused`] if the program is not installed.
+/// Fails with [`Error::Refused`] if the program is not installed.
 fn program(name: &str) -> Result<PathBuf, Error> {
     let found = PROGRAMS
         .iter()

@@ -1,4 +1,4 @@
-//! `zoneadm halt`: ends every process and takes the virtual platform down.
+//! `zoneadm halt`: kills all processes of a zone and takes its virtual platform down.
 
 use std::time::Duration;
 
@@ -12,10 +12,11 @@ use subject::{Start, Subject};
 /// Halts a zone.
 ///
 /// # Errors
-/// [`Error::Daemon`]: the zone may be stuck in shutting_down; halt it again.
+/// Fails with [`Error::Daemon`] if the zone does not halt. The zone may then be in the state
+/// shutting_down; halt it again.
 pub fn halt(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Error> {
     if dry_run {
-        // That cuts nothing short.
+        // A dry run must not interrupt a reboot, so the zone is admitted without this.
         return Ok(match Subject::admit(host, zone, Verb::Halt)? {
             Start::Already(notice) => Outcome::Already(notice),
             Start::Go(subject) => Outcome::Planned(plan(&subject)),
@@ -23,17 +24,17 @@ pub fn halt(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Erro
     }
     let (start, was_cut) = Subject::admit_cutting(host, zone, Verb::Halt)?;
     match start {
-        // It was to boot again, and does not now.
+        // The zone was about to boot again. This command has stopped that.
         Start::Already(_) if was_cut => Ok(Outcome::Done),
         Start::Already(notice) => Ok(Outcome::Already(notice)),
         Start::Go(subject) => halt_locked(host, &subject).map(|()| Outcome::Done),
     }
 }
 
-/// Halts a zone in no more than this time.
+/// Halts a zone within the time `patience`.
 ///
 /// # Errors
-/// As [`halt`].
+/// Fails as [`halt`] does.
 pub fn halt_within(host: &Host, zone: &ZoneName, patience: Duration) -> Result<Outcome, Error> {
     let (start, was_cut) = Subject::admit_cutting(host, zone, Verb::Halt)?;
     match start {
@@ -55,7 +56,7 @@ fn plan(subject: &Subject) -> String {
     text
 }
 
-/// Halts a zone whose lock is held already.
+/// Halts a zone whose lock the caller holds.
 pub fn halt_locked(host: &Host, subject: &Subject) -> Result<(), Error> {
     halting(host, subject, client::HALT_TIMEOUT)
 }
@@ -64,13 +65,15 @@ fn halting(host: &Host, subject: &Subject, patience: Duration) -> Result<(), Err
     let zone = &subject.entry.name;
     let socket = match client::connect_or_adopt(host, zone) {
         Ok(socket) => socket,
-        // Nobody can take it over: then the groups are enough to end it.
+        // If no zoneadmd can take the zone over, its processes are killed through its control
+        // groups.
         Err(_) => return subject::settle(host, zone),
     };
-    // It may wait for a machine that does not let it go.
+    // If the time runs out, zoneadmd may wait for a process that does not end, so the remaining
+    // processes are killed.
     match client::halt_within(&socket, patience, || kill_remains(host, zone))? {
         Some(()) => Ok(()),
-        // It died during the halt: its remains are removed as after any death.
+        // If zoneadmd died during the halt, its remains are removed as after any other death.
         None => {
             kill_remains(host, zone)?;
             subject::settle(host, zone)
@@ -78,7 +81,7 @@ fn halting(host: &Host, subject: &Subject, patience: Duration) -> Result<(), Err
     }
 }
 
-/// Kills the remaining processes of a zone whose zoneadmd died during the halt, or hangs.
+/// Kills the remaining processes of a zone whose zoneadmd died during the halt or does not answer.
 fn kill_remains(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     let Some(runtime) = store::runtime::load_any(&host.root, zone)? else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The images of a host: imported once, for any number of zones.
+//! The images of a host. Each image is imported once and can be used by any number of zones.
 
 mod container;
 mod fetch;
@@ -22,21 +22,21 @@ use host::{Error, Host};
 pub use request::Request;
 pub use source::{BadSource, Source};
 
-/// The folder of images, below the alternate root.
+/// The folder of the images, relative to the alternate root.
 const IMAGES: &str = "/var/lib/zones/images";
 
-/// Opens the images of a host.
+/// Opens the folder of the host's images, and makes it if it is missing.
 ///
 /// # Errors
-/// When the folder cannot be made.
+/// Fails if the folder cannot be made or opened.
 pub fn open(host: &Host) -> Result<Images, Error> {
     Ok(Images::open(&host.root.path(Path::new(IMAGES)))?)
 }
 
-/// Returns all images of a host; makes nothing.
+/// Returns all images of a host. Makes no folder.
 ///
 /// # Errors
-/// When they cannot be read.
+/// Fails if the images cannot be read.
 pub fn list(host: &Host) -> Result<Vec<Image>, Error> {
     match Images::existing(&host.root.path(Path::new(IMAGES)))? {
         Some(images) => Ok(images.list()?),
@@ -44,10 +44,10 @@ pub fn list(host: &Host) -> Result<Vec<Image>, Error> {
     }
 }
 
-/// Returns the image that a word names, see [`Images::find`]; makes nothing.
+/// Returns the image that a word names, see [`Images::find`]. Makes no folder.
 ///
 /// # Errors
-/// When there is no such image, or more than one.
+/// Fails if no image or more than one image has this name.
 pub fn find(host: &Host, word: &str) -> Result<Image, Error> {
     match Images::existing(&host.root.path(Path::new(IMAGES)))? {
         Some(images) => Ok(images.find(word)?),
@@ -55,21 +55,21 @@ pub fn find(host: &Host, word: &str) -> Result<Image, Error> {
     }
 }
 
-/// Opens the folder of images; nothing where there is none.
+/// Opens the folder of the host's images; `None` if the folder does not exist.
 pub(crate) fn open_existing(host: &Host) -> Result<Option<Images>, Error> {
     Ok(Images::existing(&host.root.path(Path::new(IMAGES)))?)
 }
 
-/// Returns the folder of the layers of images, which need not exist.
+/// Returns the path of the folder with the layers of images. The folder need not exist.
 pub(crate) fn layers(host: &Host) -> PathBuf {
     host.root.path(Path::new(IMAGES)).join(".layers")
 }
 
-/// Imports an image. One with the same files is returned as it is.
+/// Imports an image. If an image with the same files exists, returns the existing image.
 ///
 /// # Errors
-/// [`Error::Brand`] for a source that is no image, [`Error::Refused`] when it does not
-/// match the digest; there is then no new image.
+/// Fails with [`Error::Brand`] if the source is not an image, and with [`Error::Refused`] if the
+/// image does not match the digest. No new image exists then.
 pub fn import(
     host: &Host,
     request: &Request,
@@ -79,17 +79,17 @@ pub fn import(
     let Source::Files(path) = &request.source else {
         return container::import(host, &images, request, progress);
     };
-    // Goes when all is unpacked.
+    // The download is removed when the image is unpacked.
     let download;
     let (source, archive) = match (path.is_dir(), request.digest) {
         (true, _) => (ImageSource::Directory(path.clone()), None),
-        // Before anything of it is looked at.
+        // The digest is computed before the archive is read for unpacking.
         (false, None) => (
             ImageSource::Archive(path.clone()),
             Some(Digest::of_file(path)?),
         ),
-        // The unpacked bytes must be the compared ones, even if the file changes
-        // meanwhile.
+        // The archive is copied first, so that the unpacked bytes are the bytes of the digest even
+        // if the file changes meanwhile.
         (false, Some(_)) => {
             download = images.download()?;
             let name = path.file_name().unwrap_or("archive".as_ref());
@@ -135,11 +135,11 @@ pub fn import(
     }
 }
 
-/// Makes the image of a recipe, unless there is one: zones that are made from the same
-/// stand on the same files.
+/// Makes the image of a recipe if it does not exist. Zones that are made from the same recipe share
+/// the files of this image.
 ///
 /// # Errors
-/// [`Error::Brand`] with the last that the tool said; there is then no image.
+/// Fails with [`Error::Brand`] and the last message of the bootstrap program. No image exists then.
 pub fn bootstrap(
     host: &Host,
     zone: &ZoneName,
@@ -147,7 +147,7 @@ pub fn bootstrap(
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), Error> {
     let images = open(host)?;
-    // Others that want the same wait for it.
+    // Other processes that want an image of a recipe wait for this lock.
     let _lock = lock::exclusive(&host.root.run().join("bootstrap.lock"))?;
     if let Ok(image) = images.find(&recipe.image) {
         progress(&format!(
@@ -190,7 +190,7 @@ fn timestamp(time: SystemTime) -> String {
     control::log::timestamp(since.map_or(0, |since| since.as_secs()))
 }
 
-/// Makes the log of an install, called as Solaris calls it.
+/// Makes the log file of an install. Its name has the form that Solaris uses.
 fn log_of(host: &Host, zone: &ZoneName) -> std::io::Result<(File, PathBuf)> {
     let now: String = timestamp(SystemTime::now())
         .chars()

@@ -1,5 +1,5 @@
-//! Records the properties of boot environments that snapshots do not have: links in
-//! `<zonepath>/be`, in their texts.
+//! Records the properties of boot environments that snapshots do not have. Each record is the
+//! target text of a symbolic link in `<zonepath>/be`.
 //!
 //! | link | text |
 //! |---|---|
@@ -19,23 +19,24 @@ use storage::Name;
 
 use host::Error;
 
-/// The folder in a zonepath.
+/// Name of the folder in the zonepath that contains the marks.
 const FOLDER: &str = "be";
 
-/// The name of the root that a zone was installed with.
+/// Name of the boot environment with which a zone was installed.
 const INITIAL: &str = "initial";
 
-/// The prefix of the name of the mark of a mount.
+/// Prefix of the mark of a mounted boot environment.
 const MOUNT: &str = "mount-";
 
-/// The prefix of the name of the mark of a boot environment that the zone itself made.
+/// Prefix of the mark of a boot environment that the zone itself made.
 const INSIDE: &str = "inside-";
 
 /// The active boot environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Active {
     pub(super) name: Name,
-    /// In seconds since 1970; none for the one that the zone was installed with.
+    /// The time of creation in seconds since 1970; `None` for the boot environment with which the
+    /// zone was installed.
     pub(super) created: Option<u64>,
 }
 
@@ -43,7 +44,7 @@ pub(super) struct Active {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mounted {
     pub(super) path: PathBuf,
-    /// The folder was made for it, and goes with it.
+    /// True if the mount point was made for this mount, and is removed with it.
     pub(super) made: bool,
 }
 
@@ -53,18 +54,19 @@ impl Mounted {
     }
 }
 
-/// A change from one boot environment to another.
+/// A switch from one boot environment to another, in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Switch {
     pub(super) from: Name,
     pub(super) to: Name,
-    /// The next boot goes back.
+    /// True if the next boot switches back.
     pub(super) once: bool,
-    /// The former root is kept as a snapshot: there is no way but on.
+    /// True if the former root is already kept as a snapshot. The switch can only be completed
+    /// then, not undone.
     pub(super) kept: bool,
 }
 
-/// The marks of a zonepath.
+/// The marks of the zone at a zonepath.
 #[derive(Clone, Debug)]
 pub(super) struct Marks {
     folder: PathBuf,
@@ -163,7 +165,7 @@ impl Marks {
         }
     }
 
-    /// When the zone itself made one of this name.
+    /// Returns the time at which the zone itself made a boot environment of this name.
     pub(super) fn inside(&self, name: &Name) -> Result<Option<u64>, Error> {
         let text = self.read(&format!("{INSIDE}{name}"))?;
         Ok(text.and_then(|text| text.parse().ok()))
@@ -177,12 +179,12 @@ impl Marks {
         }
     }
 
-    /// The boot environments that are shown.
+    /// Returns the boot environments that are mounted on the host.
     pub(super) fn all_mounted(&self) -> Result<Vec<Name>, Error> {
         self.all(MOUNT)
     }
 
-    /// The names of which there is a mark that begins so.
+    /// Returns the boot environments that have a mark with this prefix.
     fn all(&self, prefix: &str) -> Result<Vec<Name>, Error> {
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -195,9 +197,9 @@ impl Marks {
         Ok(names.collect())
     }
 
-    /// Removes everything, with the folder.
+    /// Removes all marks and their folder.
     pub(super) fn remove_all(&self) -> Result<(), Error> {
-        // Most zones have never had one.
+        // Most zones have never had a mark.
         if !self.folder.exists() {
             return Ok(());
         }
@@ -221,7 +223,7 @@ impl Marks {
         self.folder.join(format!("at-{name}"))
     }
 
-    /// Makes the folder for its contents.
+    /// Makes the folder for the marks.
     pub(super) fn make(&self) -> Result<(), Error> {
         match fs::create_dir(&self.folder) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
@@ -255,7 +257,7 @@ impl Marks {
         }
     }
 
-    /// Puts a link in place of whatever link has that name, in one step.
+    /// Writes a link in one step, and replaces an existing link of this name.
     fn write(&self, link: &str, text: &str) -> Result<(), Error> {
         self.make()?;
         let aside = self.folder.join(format!("{link}.new"));
@@ -280,7 +282,8 @@ impl Marks {
     }
 }
 
-/// The name is a legal one: a constant.
+/// Returns the name of the first boot environment. The parse cannot fail, because the name is a
+/// constant.
 fn initial() -> Name {
     INITIAL
         .parse()

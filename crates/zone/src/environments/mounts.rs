@@ -1,8 +1,8 @@
-//! `beadm mount` and `unmount`: a boot environment on the host, to be looked at and
-//! written into while the zone runs.
+//! `beadm mount` and `unmount`: mount a boot environment on the host, where the administrator can
+//! read and change it while the zone runs.
 //!
-//! It is shown as the root of a dataset of its own that stands on the snapshot, beside the
-//! zonepath; when it is unmounted the snapshot gets the content of that dataset.
+//! A mounted boot environment is the root of a separate dataset beside the zonepath, whose layers
+//! are the snapshot's layers. After the unmount the snapshot gets the content of this dataset.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use crate::executor::Outcome;
 use crate::root_view;
 use host::{Error, Host};
 
-/// Shows a boot environment at `at`, or in the zonepath; tells where.
+/// Mounts a boot environment at `at`, or at a folder in the zonepath, and reports the mount point.
 ///
 /// # Errors
-/// When there is none, or it is shown already, or is the active one.
+/// Fails if the boot environment does not exist, is mounted already, or is the active one.
 pub fn mount(
     host: &Host,
     zone: &ZoneName,
@@ -46,7 +46,7 @@ pub fn mount(
                 known.path.display()
             )));
         }
-        // The host was booted since; the written files exist.
+        // The mount was lost when the host was booted again, but the written files still exist.
         put_back(&dataset, &marks, name, &place)?;
     }
     marks.make()?;
@@ -58,7 +58,7 @@ pub fn mount(
         made: !path.exists(),
         path,
     };
-    // The files of an earlier mount that was interrupted before it was marked.
+    // These are files of an earlier mount that was interrupted before its mark was written.
     Dataset::destroy(&place)?;
     marks.set_mounted(name, Some(&mounted))?;
     let shown = dataset
@@ -74,10 +74,10 @@ pub fn mount(
     Ok(Outcome::Done)
 }
 
-/// Unmounts that view, and keeps the written files.
+/// Unmounts a boot environment, and keeps the files that were written to it.
 ///
 /// # Errors
-/// While something uses it; when it is not shown.
+/// Fails if the boot environment is not mounted, or if a process uses the mount.
 pub fn unmount(host: &Host, zone: &ZoneName, name: &Name) -> Result<Outcome, Error> {
     let (subject, dataset, marks) = match admit(host, zone)? {
         Admitted::Go(subject, dataset, marks) => (subject, dataset, marks),
@@ -96,7 +96,7 @@ pub fn unmount(host: &Host, zone: &ZoneName, name: &Name) -> Result<Outcome, Err
     Ok(Outcome::Done)
 }
 
-/// Replaces the content of the snapshot by the files at `place`.
+/// Replaces the content of the snapshot with the files of the dataset at `place`.
 fn put_back(dataset: &Dataset, marks: &Marks, name: &Name, place: &Path) -> Result<(), Error> {
     if place.join(storage::ROOT).exists() {
         let copy = Dataset::open(place)?;
@@ -109,20 +109,20 @@ fn put_back(dataset: &Dataset, marks: &Marks, name: &Name, place: &Path) -> Resu
 
 fn throw_away(place: &Path) -> Result<(), Error> {
     Dataset::destroy(place)?;
-    // Nothing else was in it.
+    // The folder contained only the dataset.
     let _ = fs::remove_dir(place);
     Ok(())
 }
 
-/// Returns the path of the dataset that holds the writes to a mounted boot environment: on the file
-/// system of the zonepath, and beside it like those of zones.
+/// Returns the path of the dataset that holds the writes to a mounted boot environment. The path is
+/// beside the zonepath, on the same file system.
 fn place(zonepath: &Path, name: &Name) -> PathBuf {
     let zone = zonepath.file_name().unwrap_or_default().to_string_lossy();
     zonepath.with_file_name(format!(".{zone}.be.{name}"))
 }
 
-/// Returns the datasets beside a zonepath that a mount made which was cut off: no mark says
-/// that they are shown.
+/// Returns the datasets beside a zonepath that an interrupted mount has made. No mark says that
+/// they are mounted.
 pub fn unmarked(zonepath: &Path) -> Vec<PathBuf> {
     let marks = Marks::at(zonepath);
     let beside = zonepath.parent().into_iter().flat_map(fs::read_dir);
@@ -139,11 +139,11 @@ pub fn unmarked(zonepath: &Path) -> Vec<PathBuf> {
     paths.filter(is_unmarked).collect()
 }
 
-/// Removes all that is kept of boot environments besides snapshots, before the zone's
-/// dataset goes.
+/// Removes the marks and datasets of boot environments, but not the snapshots. The caller then
+/// removes the zone's dataset.
 ///
 /// # Errors
-/// While one is mounted.
+/// Fails if a boot environment is mounted.
 pub fn forget(zonepath: &Path) -> Result<(), Error> {
     let marks = Marks::at(zonepath);
     for name in marks.all_mounted()? {

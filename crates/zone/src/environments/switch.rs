@@ -1,4 +1,4 @@
-//! From one boot environment to another, while the zone is halted.
+//! Switches a halted zone from one boot environment to another.
 //!
 //! | step | a crash after it leaves |
 //! |---|---|
@@ -19,9 +19,10 @@ use crate::environments::dataset::{made, open, seconds};
 use crate::environments::marks::{Active, Marks, Switch};
 use host::Error;
 
-/// Makes the one that `once` names, or that was activated, the root of a halted zone; its
-/// lock is held. Nothing to do is no error. Returns a remark if the activated environment
-/// is gone, as after a crash during a rename: the zone then keeps its present root.
+/// Makes a boot environment the root of a halted zone: the one that `once` names, or the one that
+/// was activated. Does nothing if there is none. The caller must hold the zone's lock. Returns a
+/// remark if the activated boot environment does not exist, as after a crash during a rename; the
+/// zone then keeps its present root.
 pub(crate) fn take_next(zonepath: &Path, once: Option<&Name>) -> Result<Option<String>, Error> {
     complete(zonepath)?;
     let marks = Marks::at(zonepath);
@@ -33,7 +34,7 @@ pub(crate) fn take_next(zonepath: &Path, once: Option<&Name>) -> Result<Option<S
     let active = marks.active()?;
     let from = active.name;
     if target == from {
-        // A plain boot uses the activated environment.
+        // A boot without -Z uses the activated boot environment, so the mark is removed.
         if once.is_none() {
             marks.set_next(None)?;
         }
@@ -73,7 +74,7 @@ pub(crate) fn take_next(zonepath: &Path, once: Option<&Name>) -> Result<Option<S
     Ok(None)
 }
 
-/// Completes, or takes back, a switch that was cut off. The zone is halted.
+/// Completes or undoes an interrupted switch. The zone must be halted.
 pub(crate) fn complete(zonepath: &Path) -> Result<(), Error> {
     let marks = Marks::at(zonepath);
     let Some(switch) = marks.switch()? else {
@@ -105,7 +106,7 @@ fn go_on(marks: &Marks, dataset: &Dataset, switch: &Switch) -> Result<(), Error>
         })?;
     }
     match (switch.once, marks.next()?) {
-        // Another activated environment stays activated.
+        // If another boot environment was activated meanwhile, it stays activated.
         (true, Some(next)) if next != switch.to => {}
         (true, _) => marks.set_next(Some(&switch.from))?,
         (false, Some(next)) if next == switch.to => marks.set_next(None)?,
@@ -132,13 +133,14 @@ mod tests {
         path: std::path::PathBuf,
     }
 
-    /// A zone whose root says "new", with a boot environment "old" that says "old".
+    /// Makes a zone with the boot environment "old". The file `word` contains "new" in the zone's
+    /// root and "old" in this boot environment.
     fn zone() -> Zone {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("web");
         let dataset = Dataset::create(&path).unwrap();
         fs::write(path.join("root/word"), "old").unwrap();
-        // Needs no more than a file system that can rename.
+        // These tests need only a file system that can rename.
         dataset.snapshot(&name("old")).unwrap();
         fs::write(path.join("root/word"), "new").unwrap();
         Zone { _dir: dir, path }
@@ -170,7 +172,7 @@ mod tests {
         assert_eq!(marks.active().unwrap().name, name("old"));
         assert_eq!(marks.next().unwrap(), None);
         fs::write(zone.path.join("root/word"), "older").unwrap();
-        // Once: the next plain boot goes back.
+        // After a switch for one boot, the next boot without -Z switches back.
         take_next(&zone.path, Some(&name("initial"))).unwrap();
         assert_eq!(word(&zone.path), "new");
         assert_eq!(marks.next().unwrap(), Some(name("old")));

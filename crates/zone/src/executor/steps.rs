@@ -1,4 +1,4 @@
-//! The longer steps of a plan.
+//! The steps of a plan that need more than a few lines of code.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use subject::zfs_stream::Received;
 use subject::{FORCED, UNFINISHED, UNPACKING};
 
 impl Work<'_> {
-    /// Stores the zone as incomplete.
+    /// Stores the zone as incomplete, and adds an undo that stores its former entry.
     pub(super) fn begin(
         &mut self,
         uuid: Uuid,
@@ -47,7 +47,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Writes an init that runs the command of the image.
+    /// Writes an init to the root that runs the command of the image.
     pub(super) fn lay_image_init(&self, path: &Path) -> Result<(), AnyError> {
         let images = crate::images::open(self.host)?;
         let image = images.find(&self.image.ok_or("no image")?.to_string())?;
@@ -63,7 +63,7 @@ impl Work<'_> {
         )?)
     }
 
-    /// Makes a root on the layers of an image.
+    /// Makes a root whose lower layers are the layers of an image.
     pub(super) fn stand_on_image(
         &mut self,
         image: &str,
@@ -83,7 +83,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Has the brand populate a root.
+    /// Populates a root with the files of the brand.
     pub(super) fn populate(&mut self, root: &Path, options: &[String]) -> Result<(), AnyError> {
         let brand = self.brand()?;
         let received = Received::of(root, options, &mut *self.progress)?;
@@ -98,7 +98,7 @@ impl Work<'_> {
         received.discard()
     }
 
-    /// Makes the disks of a machine.
+    /// Makes the disks of a kernel zone.
     pub(super) fn make_machine(
         &mut self,
         path: &Path,
@@ -111,7 +111,7 @@ impl Work<'_> {
         Ok(made.save(path)?)
     }
 
-    /// Gives a root the zone's name and machine id.
+    /// Writes the zone's name and machine id to its root.
     pub(super) fn identify(&self, path: &Path, uuid: Uuid) -> Result<(), AnyError> {
         let identity = Identity {
             name: self.entry.name.clone(),
@@ -128,7 +128,7 @@ impl Work<'_> {
         Ok(driver_at(path)?.destroy(path)?)
     }
 
-    /// Stores the zone in a state.
+    /// Stores the zone's state and uuid in the index.
     pub(super) fn store_state(&mut self, state: State, uuid: Option<Uuid>) -> Result<(), AnyError> {
         self.entry.state = state;
         self.entry.uuid = uuid;
@@ -138,16 +138,17 @@ impl Work<'_> {
         (self.record)(self.entry.clone())?;
         if let (State::Installed, Some(uuid)) = (state, uuid) {
             let zonepath = self.host.root.path(&self.entry.zonepath);
-            // The mark of a clone becomes the file when the clone is stored.
+            // While a clone's unfinished mark exists, the identity file is not written: the mark
+            // becomes this file when the clone is stored.
             if !zonepath.join(UNFINISHED).exists() {
-                // The next command that looks at the zone tries again.
+                // An error is ignored, because the next command that reads the zone tries again.
                 let _ = subject::identity::write(&self.host.root, &zonepath, uuid);
             }
         }
         Ok(())
     }
 
-    /// Writes the manifest of a zone that is detached.
+    /// Writes the manifest of a zone that is being detached.
     pub(super) fn write_manifest(
         &self,
         path: &Path,
@@ -163,7 +164,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Unpacks the root of a zone that keeps its identity: no brand makes it.
+    /// Unpacks the root of a zone that keeps its identity. No brand changes this root.
     pub(super) fn unpack(&mut self, root: &Path, options: &[String]) -> Result<(), AnyError> {
         let received = Received::of(root, options, &mut *self.progress)?;
         let source = match received.options(options) {
@@ -177,7 +178,7 @@ impl Work<'_> {
             brand::unpack_image(root, &source, &mut *self.progress)?;
         }
         received.discard()?;
-        // An archive that zoneadm export made brings its manifest along.
+        // An archive from zoneadm export contains its manifest.
         let inside = root.join(manifest::DETACHED);
         if !fs::symlink_metadata(&inside).is_ok_and(|meta| meta.is_file()) {
             return Ok(());
@@ -189,7 +190,7 @@ impl Work<'_> {
     }
 }
 
-/// Marks a zonepath in which a root is unpacked.
+/// Marks a zonepath as one in which a root is being unpacked.
 pub(super) fn mark_unpacking(
     path: &Path,
     what: String,
@@ -203,7 +204,7 @@ pub(super) fn mark_unpacking(
     Ok(())
 }
 
-/// Makes a root from that of another zone, or from its snapshot.
+/// Makes a root from the root of another zone, or from its snapshot.
 pub(super) fn clone_dataset(
     from: &Path,
     to: &Path,
@@ -214,6 +215,7 @@ pub(super) fn clone_dataset(
     mark_unfinished(to, undo)?;
     undo_dataset(to, undo);
     let snapshot = snapshot.map(str::parse).transpose()?;
-    // On disk for certain when it is stored, with those of the same command.
+    // The files are synced later, when the clone is stored together with the other clones of the
+    // same command.
     Ok(driver_at(from)?.clone(from, snapshot.as_ref(), to)?)
 }

@@ -1,4 +1,4 @@
-//! The folder of a zone: made, closed to all but root, and removed.
+//! Makes the zonepath of a zone, closes it to all users except root, and removes it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,7 +14,7 @@ use host::undo::UndoStack;
 use subject::{FORCED, UNFINISHED, UNPACKING};
 use subject::{arrived, away};
 
-/// Files that say something of a zone, in its zonepath.
+/// Files in a zonepath that describe the zone or its state.
 const MARKS: [&str; 8] = [
     subject::identity::FILE,
     UNFINISHED,
@@ -26,8 +26,8 @@ const MARKS: [&str; 8] = [
     away::AWAY,
 ];
 
-/// Makes the folder of a zone, or closes the one that is there. Returns the former mode of a folder
-/// that was closed.
+/// Makes the zonepath of a zone, or closes an existing folder to all users except root. Returns the
+/// former mode of a folder that was closed.
 pub(super) fn make_zonepath(path: &Path, undo: &mut UndoStack) -> Result<Option<u32>, AnyError> {
     let parent = path.parent().unwrap_or(Path::new("/"));
     match fs::create_dir(parent) {
@@ -44,8 +44,9 @@ pub(super) fn make_zonepath(path: &Path, undo: &mut UndoStack) -> Result<Option<
             Ok(None)
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            // A folder of root's (verified before); only the mode may be too open. Opened
-            // without following a link that somebody may have put there since.
+            // The folder belongs to root, which verify has checked, so only its mode may be too
+            // open. It is opened without following a symbolic link that another process may have
+            // put there since.
             let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let folder = rustix::fs::open(path, flags, Mode::empty())?;
             close_zonepath(path, folder, undo)
@@ -54,8 +55,9 @@ pub(super) fn make_zonepath(path: &Path, undo: &mut UndoStack) -> Result<Option<
     }
 }
 
-/// Closes a folder of root's to all others, if it is the zone's to close: `/usr` must
-/// not be, whoever wrote it into a configuration. Returns the former mode if it was another one.
+/// Closes a folder that belongs to root to all other users, if the folder contains only files of a
+/// zone. A folder such as `/usr` must not be closed, even if a configuration names it. Returns the
+/// former mode if it was changed.
 fn close_zonepath(
     path: &Path,
     folder: OwnedFd,
@@ -83,12 +85,12 @@ fn close_zonepath(
     Ok(Some(before.as_raw_mode()))
 }
 
-/// Returns true if a folder holds only files of a zonepath.
+/// Returns true if a folder contains only files of a zonepath.
 fn is_zonepath(path: &Path) -> std::io::Result<bool> {
     if path.parent().is_some() && path.join(storage::ROOT).symlink_metadata().is_ok() {
         return Ok(true);
     }
-    // A file system of its own has something to begin with.
+    // A new file system is not empty: it contains one of these.
     let ours = ["lost+found", ".zfs", ".layers"];
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
@@ -99,11 +101,11 @@ fn is_zonepath(path: &Path) -> std::io::Result<bool> {
     Ok(true)
 }
 
-/// Marks the zonepath as that of an unfinished clone, until the clone is stored: after a crash the
-/// next clone may remove its files.
+/// Marks the zonepath as the zonepath of an unfinished clone. The mark stays until the clone is
+/// stored: after a crash the next clone may remove the files.
 pub(super) fn mark_unfinished(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
     let mark = path.join(UNFINISHED);
-    // It becomes the file of the zone's identity, which is for root alone.
+    // The mark later becomes the file with the zone's identity, which only root may read.
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     options.open(&mark)?;
@@ -113,20 +115,23 @@ pub(super) fn mark_unfinished(path: &Path, undo: &mut UndoStack) -> Result<(), A
     Ok(())
 }
 
-/// Removes the zonepath if it is empty; anything of the user's stays and is named.
+/// Removes the zonepath if it contains only marks. If it contains other files, they stay and a
+/// warning is reported.
 pub(super) fn remove_zonepath(path: &Path, progress: &mut dyn FnMut(&str)) {
     let found = fs::read_dir(path).into_iter().flatten().flatten();
     let found: Vec<_> = found.map(|entry| entry.path()).collect();
-    // In this order: the mark of a migration says until the end that the zone is elsewhere.
+    // The order matters: the mark of a migration must exist until the end, because it says that the
+    // zone is on another host.
     for ours in MARKS.map(|mark| path.join(mark)) {
-        // A command left it that was killed while it wrote.
+        // A command that was killed while it wrote a mark leaves such a temporary file.
         if found
             .iter()
             .any(|file| store::atomic::target_of(file).as_ref() == Some(&ours))
         {
             store::atomic::remove_aside(&ours);
         }
-        // A clone that was stored and could not take its mark away any more leaves it.
+        // A stored clone may still have its unfinished mark if a crash interrupted the removal of
+        // the mark.
         if found.contains(&ours) {
             let _ = fs::remove_file(&ours);
         }
@@ -138,7 +143,7 @@ pub(super) fn remove_zonepath(path: &Path, progress: &mut dyn FnMut(&str)) {
                 path.display()
             ));
         }
-        // Not there, or a mount point of the user's: nothing of ours is left in it.
+        // The zonepath does not exist, or is a mount point of the administrator, which stays.
         _ => {}
     }
 }
@@ -168,7 +173,7 @@ mod tests {
         let refused = make_zonepath(&system, &mut undo).unwrap_err().to_string();
         assert!(refused.contains("has other files"), "{refused}");
         assert_eq!(mode(&system), 0o755);
-        // A folder that an administrator closed is meant as a zonepath.
+        // A folder that an administrator closed is accepted as a zonepath.
         fs::set_permissions(&system, fs::Permissions::from_mode(0o700)).unwrap();
         make_zonepath(&system, &mut undo).unwrap();
         for file in [UNFINISHED, "lost+found", storage::ROOT] {

@@ -1,4 +1,4 @@
-//! The place where an archive goes: a new file, or standard output.
+//! The target of an archive: a new file, or standard output.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -7,20 +7,21 @@ use std::path::{Path, PathBuf};
 
 use host::Error;
 
-/// The open place of an archive. A file has the name `FILE.part` until [`Target::publish`]
-/// renames it; dropped before that, it removes the file.
+/// An open target for an archive. A file is named `FILE.part` until [`Target::publish`] renames it.
+/// Dropping the target before that removes the file.
 pub(super) struct Target {
     file: File,
-    /// The final name and the name until then; none for standard output.
+    /// The final name of the file, and its name until [`Target::publish`]; `None` for standard
+    /// output.
     names: Option<(PathBuf, PathBuf)>,
 }
 
 impl Target {
-    /// Opens the place that `to` names; `-` is standard output.
+    /// Opens the target that `to` names; `-` is standard output.
     ///
     /// # Errors
-    /// [`Error::Refused`] if `to` is something else than a file, as a folder or /dev/null;
-    /// [`Error::Io`] if no file can be made there.
+    /// Fails with [`Error::Refused`] if `to` exists and is not a regular file, for example a folder
+    /// or /dev/null. Fails with [`Error::Io`] if the file cannot be made.
     pub(super) fn open(to: &Path) -> Result<Self, Error> {
         if to == Path::new("-") {
             let file = rustix::io::dup(rustix::stdio::stdout())
@@ -38,7 +39,7 @@ impl Target {
             )));
         }
         let aside = part(to);
-        // The file that a killed export left may have other readers.
+        // The file of a killed export is not reused, because another process may have it open.
         match fs::remove_file(&aside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(Error::Io(format!("write {}", to.display()), error));
@@ -57,7 +58,7 @@ impl Target {
         })
     }
 
-    /// Returns a handle to write through.
+    /// Returns a handle through which the archive is written.
     pub(super) fn writer(&self) -> Result<File, Error> {
         let writer = self.file.try_clone();
         writer.map_err(Error::io("write the archive"))
@@ -66,7 +67,7 @@ impl Target {
     /// Syncs a file and gives it its final name.
     ///
     /// # Errors
-    /// [`Error`] if one of the two fails; the file is then removed.
+    /// Fails if the sync or the rename fails. The file is then removed.
     pub(super) fn publish(mut self) -> Result<(), Error> {
         let Some((to, aside)) = &self.names else {
             return Ok(());
@@ -88,7 +89,7 @@ impl Drop for Target {
     }
 }
 
-/// Returns the name of a file until it is whole.
+/// Returns the name of an archive file until it is complete.
 fn part(to: &Path) -> PathBuf {
     let mut name = to.as_os_str().to_owned();
     name.push(".part");
@@ -110,7 +111,7 @@ mod tests {
         drop(target);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 
-        // The file of a killed export goes.
+        // The file of a killed export is removed.
         fs::write(part(&to), "left by a killed export").unwrap();
         let target = Target::open(&to).unwrap();
         target.writer().unwrap().write_all(b"whole").unwrap();

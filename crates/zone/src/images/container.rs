@@ -1,4 +1,4 @@
-//! Importing container images, layer by layer.
+//! Imports container images layer by layer.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,8 @@ use crate::images::request::Request;
 use crate::images::source::Source;
 use host::{Error, Host};
 
-/// Imports an image of several layers. Those that are here are used as they are.
+/// Imports an image that consists of layers. Layers that this host has already are not imported
+/// again.
 pub(super) fn import(
     host: &Host,
     images: &Images,
@@ -72,14 +73,15 @@ pub(super) fn import(
     Ok(images.finish_on(base, parts, &done, Some(&image.config_text))?)
 }
 
-/// The layout of an image that was asked for.
+/// The OCI layout that contains the requested image.
 struct Opened<'r> {
     layout: Layout,
-    /// Its name in the layout.
+    /// The name of the image in the layout; `None` if the layout contains only one image.
     name: Option<&'r str>,
-    /// Downloads the layers, which come later.
+    /// Downloads the layers when they are needed; `None` if the layout already contains them.
     fetch: Option<Fetch<'r>>,
-    /// The folder of a layout that was downloaded or unpacked, which goes with this value.
+    /// The folder of a layout that was downloaded or unpacked. Dropping this value removes the
+    /// folder.
     _download: Option<Download>,
 }
 
@@ -128,7 +130,7 @@ impl<'r> Opened<'r> {
     }
 }
 
-/// Refuses an image that is not the one that was asked for.
+/// Fails if the digest of an image is not the requested digest.
 fn check(request: &Request, image: &oci::Image) -> Result<(), Error> {
     let Some(wanted) = request.digest.map(|digest| digest.to_string()) else {
         return Ok(());
@@ -144,7 +146,7 @@ fn check(request: &Request, image: &oci::Image) -> Result<(), Error> {
     )))
 }
 
-/// Trees that were filled.
+/// The layers that were unpacked so far.
 struct Filled<'i> {
     images: &'i Images,
     parts: Vec<Part>,
@@ -168,7 +170,7 @@ impl Filled<'_> {
             .map(|part| part.import.tree().to_owned());
         let lowers: Vec<PathBuf> = own.chain(below.iter().cloned()).collect();
         let tree = import.tree().to_owned();
-        // In its place first: whatever happens, it is cleared away with the others.
+        // The layer is added to the list before it is filled, so that an error also removes it.
         self.parts.push(Part {
             import,
             stack: Some(layer.chain_id.to_string()),
