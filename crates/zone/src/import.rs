@@ -1,8 +1,8 @@
-//! `zoneadm import`: a zone from a file that export wrote, on any host.
+//! `zoneadm import`: makes a zone from a file that `zoneadm export` wrote on any host.
 //!
-//! The file may be anybody's. Its root is unpacked as any archive is, see
-//! [`crate::attach`]; a configuration from it that would reach into this host is only
-//! taken when that is asked for.
+//! The file may come from an untrusted person. Its root is unpacked as safely as any archive, see
+//! [`crate::attach`]. A configuration that gives the zone parts of this host is accepted only if
+//! the user requests this.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -22,33 +22,33 @@ use host::{Error, Host};
 /// The options of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The archive.
+    /// The path of the archive.
     pub path: PathBuf,
-    /// The file of an age key that opens it.
+    /// The file with the age key that decrypts the archive.
     pub identity: Option<PathBuf>,
-    /// Take a configuration from it that reaches into this host.
+    /// True if a configuration is accepted that gives the zone parts of this host.
     pub trust: bool,
-    /// As for attach.
+    /// True if packages are not compared, as for attach.
     pub force: bool,
-    /// As for attach.
+    /// The packages to update, as for attach.
     pub update: Update,
 }
 
-/// The first bytes of encrypted files, and the programs that decrypt them.
+/// The first bytes of encrypted files, and the programs that decrypt these files.
 const CIPHERS: &[(&[u8], &str)] = &[
     (b"age-encryption.org/", "age"),
     (b"-----BEGIN AGE", "age"),
-    // A packet of GnuPG with a session key for somebody, old and new form.
+    // These bytes begin a GnuPG packet with an encrypted session key, in the old or new format.
     (b"\x84", "gpg"),
     (b"\x85", "gpg"),
     (b"\xc1", "gpg"),
     (b"-----BEGIN PGP", "gpg"),
 ];
 
-/// Imports a zone, which need not be configured.
+/// Imports a zone. The zone need not be configured.
 ///
 /// # Errors
-/// As for attach. A configuration that came with the zone is then gone again.
+/// Fails as attach does. A configuration that was taken from the archive is then removed again.
 pub fn import(
     host: &Host,
     zone: &ZoneName,
@@ -102,7 +102,7 @@ pub fn import(
     };
     let attached = attach::attach(host, zone, &attaching, updater, progress);
     if attached.is_err() && !known && !attach::is_stored(host, zone) {
-        // The error that counts is the first one.
+        // An error of this removal is ignored, because the first error is reported.
         let _ = forget(host, zone);
     }
     attached
@@ -116,7 +116,7 @@ fn forget(host: &Host, zone: &ZoneName) -> Result<(), store::Error> {
     xml::remove(&host.root, zone)
 }
 
-/// The configuration of an archive as that of `zone`.
+/// Returns the configuration of an archive, renamed for `zone`.
 pub fn configuration(manifest: &Manifest, zone: &ZoneName) -> Result<Config, Error> {
     let mut config = manifest.config.clone();
     let former = config.zonepath();
@@ -140,7 +140,7 @@ pub fn configuration(manifest: &Manifest, zone: &ZoneName) -> Result<Config, Err
     Ok(config)
 }
 
-/// Returns the parts of the host that a configuration would give a zone.
+/// Returns descriptions of the parts of the host that a configuration gives to a zone.
 pub(crate) fn reaches(config: &Config) -> Vec<String> {
     let mut found = Vec::new();
     let system = [
@@ -176,7 +176,7 @@ pub(crate) fn reaches(config: &Config) -> Vec<String> {
     found
 }
 
-/// A zonepath that is a folder with something in it.
+/// Returns a description of the zonepath if it is a folder that is not empty.
 fn occupied(host: &Host, config: &Config) -> Option<String> {
     let path = config.zonepath();
     let mut entries = std::fs::read_dir(host.root.path(&path)).ok()?;
@@ -184,7 +184,8 @@ fn occupied(host: &Host, config: &Config) -> Option<String> {
     files.then(|| format!("zonepath {}, which has files in it", path.display()))
 }
 
-/// The archive as a plain one: decrypted into a file that has no name, where it has to be.
+/// Opens the archive. An encrypted archive is decrypted to a file without a name. Returns this
+/// file, and the path under which the plain archive can be read.
 fn open(host: &Host, options: &Options) -> Result<(Option<File>, PathBuf), Error> {
     let path = &options.path;
     let shown = path.display();

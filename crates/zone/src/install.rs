@@ -16,11 +16,11 @@ use platform::kind;
 use subject::zfs_stream::Received;
 use subject::{Start, Subject};
 
-/// Installs a zone with the brand's options of the command line.
+/// Installs a zone with the brand's options from the command line.
 ///
 /// # Errors
-/// [`Error::Verify`] when it could not run; [`Error::Step`] when a step failed:
-/// the zone is then configured again.
+/// Fails with [`Error::Verify`] if the zone could not run on this host, and with [`Error::Step`] if
+/// a step failed. The zone is then configured as before.
 pub fn install(
     host: &Host,
     zone: &ZoneName,
@@ -56,7 +56,8 @@ pub fn install(
     Ok(Outcome::Done)
 }
 
-/// Returns the source of the root that the options name, and the image to import for it.
+/// Returns the source of the root that the options name, and the request for an image that must be
+/// imported first.
 fn source(
     host: &Host,
     subject: &Subject,
@@ -94,7 +95,7 @@ fn source(
     Ok((source, None))
 }
 
-/// Returns the error with the usage if the command line is wrong, otherwise without it.
+/// Converts an error of the brand. An error of the command line becomes [`Error::Usage`].
 fn refused(error: brand::Error) -> Error {
     match error.is_usage() {
         true => Error::Usage(error.to_string()),
@@ -102,14 +103,14 @@ fn refused(error: brand::Error) -> Error {
     }
 }
 
-/// Takes `-c DIR` and `-p DIR` out of the options: a folder of files that the zone gets
-/// over its own, its identity among them.
+/// Removes `-c DIR` and `-p DIR` from the options. DIR is a folder of files that replace the zone's
+/// own files, including files of its identity. Returns this folder and the other options.
 fn profile_of(options: &[String]) -> Result<(Option<PathBuf>, Vec<String>), Error> {
     let (mut profile, mut rest) = (None, Vec::new());
     let mut words = options.iter().peekable();
     while let Some(word) = words.next() {
         let is_path = words.peek().is_some_and(|next| next.starts_with('/'));
-        // A bare -p is Solaris 10's, for which the brand has an answer.
+        // The option -p without a path has another meaning in Solaris 10. The brand handles it.
         if word != "-c" && !(word == "-p" && is_path) {
             rest.push(word.clone());
             continue;
@@ -123,15 +124,15 @@ fn profile_of(options: &[String]) -> Result<(Option<PathBuf>, Vec<String>), Erro
     Ok((profile, rest))
 }
 
-/// The source of the root.
+/// The source from which an install makes the root.
 enum Source {
-    /// An image, by its digest.
+    /// An existing image, by its digest.
     Image(String),
-    /// An image that is imported from there.
+    /// An image that is imported from this source.
     Import(String),
-    /// An image that is made if there is none.
+    /// An image that is made from this recipe if it does not exist.
     Recipe(Recipe),
-    /// A brand, by its options.
+    /// The brand, which fills the root according to its options.
     Brand(String, Vec<String>),
 }
 
@@ -150,7 +151,7 @@ fn plan(
     };
     let mut steps = Vec::new();
     if let Source::Import(source) = &source {
-        // Before anything is made: it may take long.
+        // The import comes before all other steps, because it may take long.
         steps.push(Step::ImportImage {
             source: source.clone(),
         });

@@ -16,24 +16,25 @@ use crate::root_view;
 use host::error::flatten;
 use host::{Error, Host};
 
-/// The files with the name of a system.
+/// The files that name the system in a root.
 const OS_RELEASE: [&str; 2] = ["etc/os-release", "usr/lib/os-release"];
 
-/// More of it is no such file.
+/// Maximum number of bytes that are read from os-release.
 const MAX_OS_RELEASE: u64 = 64 << 10;
 
 /// A system: its package inventory, and its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct System {
     pub(crate) inventory: Inventory,
-    /// `debian 12`; empty when it does not say.
+    /// The name of the system, for example `debian 12`; empty if os-release does not contain it.
     pub(crate) name: String,
-    /// Why the inventory is not known: the file and the reason. The inventory is then empty.
+    /// The file that cannot be read, and the reason. The inventory is then empty. `None` if the
+    /// inventory is known.
     pub(crate) unknown: Option<String>,
 }
 
 impl System {
-    /// Returns the warning of a verb that goes on without the inventory of a zone.
+    /// Returns the warning of a verb that continues without the inventory of a zone.
     pub fn warning(&self) -> Option<String> {
         let reason = self.unknown.as_ref()?;
         Some(format!(
@@ -41,10 +42,10 @@ impl System {
         ))
     }
 
-    /// Fails unless the inventory is known.
+    /// Fails if the inventory is unknown.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the file and the reason.
+    /// Fails with [`Error::Refused`], which names the file and the reason.
     pub(crate) fn known(self) -> Result<Self, Error> {
         match &self.unknown {
             None => Ok(self),
@@ -55,7 +56,7 @@ impl System {
     }
 }
 
-/// The host's own.
+/// Returns the host's own system.
 pub(crate) fn of_host(root: &Path) -> Result<System, Error> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = openat(CWD, root, flags, Mode::empty())
@@ -69,8 +70,8 @@ pub(crate) fn of_host(root: &Path) -> Result<System, Error> {
     }
 }
 
-/// Returns the system in a zone, which may be running. A package list that cannot be read, which
-/// the zone's root may have written, makes the inventory unknown.
+/// Returns the system in a zone, which may be running. If the zone's package list cannot be read,
+/// the inventory is unknown: root in the zone may have damaged this list.
 pub fn of_zone(host: &Host, zonepath: &Path, config: &Config) -> Result<System, Error> {
     let stack = driver_at(zonepath)?.stack(zonepath)?;
     let mut system = with_root(host, &stack, |root| Ok(of_root(&root)))?;
@@ -89,7 +90,7 @@ fn with_root<T: Send>(
     root_view::with_view(stack, &[], &scratch(host)?, look)
 }
 
-/// A folder to mount something on, in a namespace of one's own.
+/// Returns a folder on which a private mount namespace can mount a root.
 pub(crate) fn scratch(host: &Host) -> Result<PathBuf, Error> {
     let scratch = host.root.run().join("mnt");
     if host.plan_only {
@@ -99,9 +100,10 @@ pub(crate) fn scratch(host: &Host) -> Result<PathBuf, Error> {
     Ok(scratch)
 }
 
-/// That of the system below an open root.
+/// Returns the system in an open root.
 fn of_root(root: &OwnedFd) -> System {
-    // By descriptor: the mount has no name outside this thread.
+    // The path goes through the file descriptor, because the mount is visible only in this thread's
+    // mount namespace.
     let path = PathBuf::from(format!("/proc/thread-self/fd/{}", root.as_raw_fd()));
     let (inventory, unknown) = match packages::open(&path) {
         Ok(Some(database)) => (Inventory::of(database.as_ref()), None),
@@ -125,7 +127,8 @@ fn system_name(root: impl AsFd) -> String {
     name_in(&text.unwrap_or_default())
 }
 
-/// `ID VERSION_ID` of os-release(5), as far as they are plain words.
+/// Returns `ID VERSION_ID` from the text of os-release(5). A value that is not a plain word is left
+/// out.
 fn name_in(text: &str) -> String {
     let value = |key: &str| {
         let mut lines = text.lines();
@@ -142,7 +145,7 @@ fn name_in(text: &str) -> String {
     }
 }
 
-/// The manifest of a zone.
+/// Returns the manifest of a zone.
 pub fn manifest(config: &Config, uuid: Option<model::Uuid>, system: System) -> Manifest {
     let packages = system.inventory.packages.into_iter();
     Manifest {
@@ -160,7 +163,7 @@ pub fn manifest(config: &Config, uuid: Option<model::Uuid>, system: System) -> M
     }
 }
 
-/// The system that a manifest tells of.
+/// Returns the system that a manifest describes.
 pub(crate) fn of_manifest(manifest: &Manifest) -> System {
     let packages = manifest.packages.iter().map(|package| {
         let key = Key {

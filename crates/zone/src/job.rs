@@ -1,11 +1,10 @@
-//! Programs that work on a copy of a zone's root, in the surroundings that the zone has
-//! when it runs: its ids, its privileges, its resource controls, its inherited folders
-//! and its network. Beside a zone that runs a job has a control group of its own, with
-//! the same limits, and uses the network that the zone has.
+//! Runs programs on a copy of a zone's root, in the environment of the running zone: with its ids,
+//! privileges, resource controls, inherited folders and network. If the zone runs, its job has a
+//! separate control group with the same limits, and uses the zone's network.
 //!
-//! A zoneadmd of its own makes them and ends with the command that asked for the job, and
-//! with it all of the job's processes: whatever kills that command, nobody goes on
-//! writing into the copy.
+//! A separate zoneadmd makes this environment. If the command that started the job ends for any
+//! reason, this zoneadmd and all processes of the job end too. So no process continues to write to
+//! the copy.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -32,42 +31,44 @@ use platform::kind;
 use subject::Subject;
 use subject::network::Records;
 
-/// The prefix of the name of the control group of a zone's job. No zone has such a name.
+/// Prefix of the name of the control group of a zone's job. A zone name cannot begin with this
+/// prefix.
 pub(crate) const GROUP: &str = ".job-";
 
-/// Longest report, in bytes.
+/// Maximum number of bytes of a report of zoneadmd.
 const MAX_REPORT: u64 = 64 << 10;
 
-/// A program and its subject.
+/// A program, and the root on which it works.
 #[derive(Debug)]
 pub struct Job<'a> {
-    /// The copy. When it is volatile nothing of it is on disk afterwards for certain.
+    /// The copy of the root. If it is volatile, its files need not be on stable storage after the
+    /// job.
     pub stack: Stack,
-    /// The script for the zone's /bin/sh; at most some 10,000 characters.
+    /// The script for the /bin/sh of the zone, of at most about 10,000 characters.
     pub script: &'a str,
-    /// Words for the script, `$1` and so on.
+    /// The arguments of the script: `$1` and so on.
     pub words: &'a [String],
-    /// A folder of the host, shown read-only at a place in the zone.
+    /// A folder of the host and the path in the zone at which it is mounted read-only.
     pub shown: Option<(PathBuf, PathBuf)>,
-    /// The file for its output.
+    /// The file that receives the output of the script.
     pub log: &'a File,
-    /// When it is ended.
+    /// The conditions under which the job is ended early.
     pub bounds: Bounds<'a>,
 }
 
-/// When a job is ended that has not ended by itself.
+/// The conditions under which a job is ended before it ends by itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bounds<'a> {
-    /// Time that it may take.
+    /// Maximum duration of the job.
     pub within: Option<Duration>,
-    /// The option that sets this time, for the message.
+    /// The name of the option that sets the maximum duration, for the message.
     pub option: Option<&'a str>,
-    /// Set when the job is cancelled.
+    /// A flag that is set when the user cancels the job.
     pub cancelled: Option<&'a AtomicBool>,
 }
 
 impl Bounds<'_> {
-    /// Returns true when the job is cancelled.
+    /// Returns true if the job was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled
@@ -75,15 +76,15 @@ impl Bounds<'_> {
     }
 }
 
-/// The time between two looks at whether a job is cancelled.
+/// Interval between two checks whether a job was cancelled.
 const CANCEL_LOOK: Duration = Duration::from_millis(200);
 
-/// Runs a job for a zone whose lock is held, and returns the script's exit status. A
-/// zone that is up keeps its links to itself.
+/// Runs a job for a zone whose lock is held, and returns the exit status of the script. If the zone
+/// is active, the job uses the zone's network and gets no links of its own.
 ///
 /// # Errors
-/// [`Error::Daemon`] when it could not be run at all; [`Error::Refused`] when it was ended
-/// by its bounds.
+/// Fails with [`Error::Daemon`] if the job could not run, and with [`Error::Refused`] if its bounds
+/// ended it.
 pub fn run(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<i32, Error> {
     let zone = &subject.entry.name;
     let plan = plan(host, subject, job)?;
@@ -100,7 +101,7 @@ pub fn run(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<i32, Error> 
     let child = spawn::zoneadmd(host, zone, &["--job"], &pass)?;
     drop(theirs);
     if let Err(why) = wait(&report, &job.bounds) {
-        // When its reader is gone, zoneadmd ends the job and tears down its platform.
+        // When the report has no reader, zoneadmd ends the job and takes its platform down.
         drop(report);
         host::undo::reap(&child, platform::KILL_TIMEOUT);
         return Err(why);
@@ -109,7 +110,7 @@ pub fn run(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<i32, Error> 
     let read = Read::by_ref(&mut report)
         .take(MAX_REPORT)
         .read_to_string(&mut text);
-    // Ended or about to: it has closed the pipe.
+    // zoneadmd has closed the pipe, so it has ended or is about to end.
     host::undo::reap(&child, platform::KILL_TIMEOUT);
     read.map_err(Error::io("read the report of zoneadmd"))?;
     match text.strip_prefix("ok ").map(str::parse) {
@@ -119,7 +120,7 @@ pub fn run(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<i32, Error> 
     }
 }
 
-/// Waits for the report of a job, at most as long as its bounds say.
+/// Waits for the report of a job, at most as long as its bounds allow.
 fn wait(report: &File, bounds: &Bounds<'_>) -> Result<(), Error> {
     let end = bounds
         .within
@@ -151,10 +152,10 @@ fn wait(report: &File, bounds: &Bounds<'_>) -> Result<(), Error> {
 }
 
 fn plan(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<BootPlan, Error> {
-    // Or detached, and to be attached.
+    // A zone that is detached, and is about to be attached, also counts as halted.
     let halted = !subject.state.is_active();
     let mut config = subject.config(host)?;
-    // A zone that is up has its links; the job makes no network of its own.
+    // A running zone has its network links, so the job makes no links.
     let beside = match (halted, &subject.runtime) {
         (false, Some(runtime)) => {
             config
@@ -192,14 +193,15 @@ fn plan(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<BootPlan, Error
     plan.init.bound = true;
     plan.id = runtime::next_id(&host.root)?;
     plan.platform = platform_steps(plan.platform, subject, job, beside);
-    // No daemon of the zone answers questions about its environments during a job.
+    // During a job no zoneadmd of the zone answers the zone's requests about its boot environments.
     let asks = |step: &InsideStep| matches!(step, InsideStep::Environments { .. });
     plan.inside.retain(|step| !asks(step));
     Ok(plan)
 }
 
-/// Returns the steps of a boot as a job needs them: in a control group of its own beside those of a
-/// zone that is up, in the network of its first process `beside`, and with the folder of the job.
+/// Returns the steps of a boot, changed for a job. If the zone runs, the job has a separate control
+/// group and joins the network of the zone's first process `beside`. The folder `shown` of the job
+/// is mounted too.
 fn platform_steps(
     boot: Vec<PlatformStep>,
     subject: &Subject,
@@ -211,17 +213,18 @@ fn platform_steps(
     for mut step in boot {
         let mut after = None;
         match &mut step {
-            // Those of the zone itself are in use.
+            // The control groups of the running zone are in use, so the job gets its own.
             PlatformStep::Cgroups { paths, .. } if !halted => paths.iter_mut().for_each(|path| {
                 let name = format!("{GROUP}{}", subject.entry.name);
                 path.set_file_name(name);
             }),
-            // Those CPUs are taken, by the zone itself.
+            // The dedicated CPUs and the pool belong to the running zone itself, so the job does
+            // not claim them again.
             PlatformStep::Controls { controls } if !halted => {
                 controls.dedicated_cpu = None;
                 controls.pool = None;
             }
-            // No process would keep the files of a job true.
+            // No process would keep the limit files of a job up to date, so the job has none.
             PlatformStep::LimitFiles { .. } => continue,
             PlatformStep::Network { .. } => {
                 if let Some(init) = beside {
@@ -251,11 +254,11 @@ fn platform_steps(
     steps
 }
 
-/// Returns the path of the copy of a zone: beside it, or in it where it is a file system of its
-/// own, as layers cannot leave one.
+/// Returns the path for the copy of a zone's root: beside the zonepath, or in the zonepath if the
+/// zonepath is a separate file system. Layers cannot be shared between file systems.
 ///
 /// # Errors
-/// When the zonepath cannot be looked at.
+/// Fails if the metadata of the zonepath or its parent cannot be read.
 pub fn place_beside(zonepath: &Path, name: &str) -> Result<PathBuf, Error> {
     let device = |path: &Path| {
         fs::metadata(path)
@@ -269,20 +272,21 @@ pub fn place_beside(zonepath: &Path, name: &str) -> Result<PathBuf, Error> {
     })
 }
 
-/// Removes a copy; one that is not there is fine.
+/// Removes the copy of a zone's root. A missing copy is no error.
 ///
 /// # Errors
-/// When something of it cannot be removed.
+/// Fails if a file of the copy cannot be removed.
 pub fn remove_copy(place: &Path) -> Result<(), Error> {
     Dataset::destroy(place)?;
     let _ = fs::remove_dir(place);
     Ok(())
 }
 
-/// Opens the log of jobs, for the host's root alone. Makes it if it is missing, and appends to it.
+/// Opens the log of jobs, which only root of the host can read, to append to it. Makes the file if
+/// it is missing.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Fails if the log cannot be opened for writing.
 pub fn open_log(path: &Path) -> Result<File, Error> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(Error::io(format!("make {}", folder.display())))?;
@@ -295,10 +299,10 @@ pub fn open_log(path: &Path) -> Result<File, Error> {
         .map_err(Error::io(format!("write {}", path.display())))
 }
 
-/// Removes the leftovers of a killed job. The zone's lock is held.
+/// Removes the leftovers of a killed job. The caller must hold the zone's lock.
 ///
 /// # Errors
-/// When something cannot be removed.
+/// Fails if a leftover cannot be removed.
 pub fn clear(host: &Host, zone: &ZoneName, state: State) -> Result<(), Error> {
     let own = ZoneCgroups::of(&Base::find(&host.cgroup)?, zone);
     let mut paths = own.paths();
@@ -315,19 +319,19 @@ pub fn clear(host: &Host, zone: &ZoneName, state: State) -> Result<(), Error> {
     Ok(Records::of(&host.root).release(zone)?)
 }
 
-/// Waits until nothing of a halted zone is left that could still write into its root.
+/// Waits until no process or mount of a halted zone remains that could still write to its root.
 ///
 /// # Errors
-/// See [`subject::settle`].
+/// Fails as [`subject::settle`] does.
 pub fn settle(host: &Host, subject: &Subject) -> Result<(), Error> {
     subject::settle(host, &subject.entry.name)
 }
 
-/// Calls `look` with a path under which the whole of a root is seen, read-only and as the
-/// zone sees it, while it is called; by no other thread.
+/// Calls `look` with a path under which the whole root of a zone is mounted read-only, as the zone
+/// sees it. The path is valid only in this thread and during the call.
 ///
 /// # Errors
-/// When the root cannot be assembled, and what `look` returns.
+/// Fails if the root cannot be assembled, or with the error of `look`.
 pub fn look<T: Send>(
     host: &Host,
     config: &Config,
@@ -337,10 +341,10 @@ pub fn look<T: Send>(
     with_view(host, stack, &inherited(config)?, look)
 }
 
-/// [`look`] without directories of the host.
+/// Like [`look`], but without the host's folders that the zone inherits.
 ///
 /// # Errors
-/// When the root cannot be assembled, and what `look` returns.
+/// Fails if the root cannot be assembled, or with the error of `look`.
 pub fn look_at_own<T: Send>(
     host: &Host,
     stack: &Stack,
@@ -362,29 +366,29 @@ fn with_view<T: Send>(
     })
 }
 
-/// Works in a mount namespace of its own, which ends with the call and with the processes that were
-/// started in it, however these end.
+/// Calls `work` in a separate mount namespace. The namespace ends with the call and with the
+/// processes that `work` started in it.
 ///
 /// # Errors
-/// When there can be none, and what `work` returns.
+/// Fails if the namespace cannot be made, or with the error of `work`.
 pub fn aside<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     root_view::aside(work)
 }
 
-/// The folders of the host that are part of a zone's root.
+/// Returns the host's folders that a zone inherits as part of its root.
 ///
 /// # Errors
-/// When the host's folders cannot be looked at.
+/// Fails if the metadata of the host's folders cannot be read.
 pub fn inherited(config: &Config) -> Result<Vec<PathBuf>, Error> {
     let layout = brand::sparse::of(config, Path::new("/"))
         .map_err(Error::io("look at the host's directories"))?;
     Ok(layout.map(|layout| layout.dirs).unwrap_or_default())
 }
 
-/// Returns whether folders of the host are part of a zone's root.
+/// Returns true if a zone inherits folders of the host.
 ///
 /// # Errors
-/// When the host's folders cannot be looked at.
+/// Fails if the metadata of the host's folders cannot be read.
 pub fn is_sparse(config: &Config) -> Result<bool, Error> {
     Ok(!inherited(config)?.is_empty())
 }

@@ -8,11 +8,12 @@ use store::index::Index;
 use host::Host;
 use subject::layer_folders;
 
-/// Returns the folders in which zones have layers, also zones that are only configured: with the
-/// last zone that was installed something may have been left.
+/// Returns the folders that contain layers of zones, including zones that are only configured: an
+/// uninstall may have left layers there.
 pub(crate) fn of_zones(host: &Host) -> BTreeSet<PathBuf> {
     let Ok(index) = Index::load(&host.root) else {
-        // A zone that could not boot because of it has reported this.
+        // An index that cannot be read is ignored here: a boot that fails for this reason reports
+        // it.
         return BTreeSet::new();
     };
     let entries = index.entries().iter();

@@ -1,4 +1,5 @@
-//! The life of a zone: one verb in each file, and the executor of their steps.
+//! The verbs that change the state of a zone, and the executor of their steps. Most verbs have a
+//! file of their own.
 //!
 //! | folder | holds |
 //! |---|---|

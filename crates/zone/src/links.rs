@@ -13,38 +13,39 @@ use store::index::Index;
 use host::{Error, Host};
 use subject::network::{self, Records};
 
-/// A line of `zoneadm links`.
+/// A line of `zoneadm links`: a network link of a zone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// The zone.
+    /// The name of the zone.
     pub zone: String,
-    /// The link's name in the zone.
+    /// The name of the link in the zone.
     pub link: String,
-    /// The lower link.
+    /// The lower link on the host.
     pub over: String,
-    /// The state of the link; none if the zone is not up.
+    /// True if the link is up; `None` if the zone is not active.
     pub up: Option<bool>,
-    /// The host's end.
+    /// The name of the link's peer on the host, if it has a peer.
     pub host: Option<String>,
-    /// Its Ethernet address.
+    /// The Ethernet address of the link.
     pub mac: Option<String>,
-    /// Longest packet in bytes.
+    /// Maximum size of a packet in bytes.
     pub mtu: Option<u32>,
-    /// Its addresses.
+    /// The IP addresses of the link.
     pub addresses: Vec<String>,
-    /// Bytes that the zone received.
+    /// Number of bytes that the zone received.
     pub received: Option<u64>,
-    /// Bytes that the zone sent.
+    /// Number of bytes that the zone sent.
     pub sent: Option<u64>,
-    /// Packets of the zone that were dropped because of a false source, by the kind of
-    /// the source.
+    /// Number of the zone's packets that were dropped because of a false source address, by the
+    /// kind of address.
     pub dropped: BTreeMap<&'static str, u64>,
 }
 
-/// Finds the links of a zone: those that it has, or would have.
+/// Returns the links that an active zone has, or the links that an inactive zone would have.
 ///
 /// # Errors
-/// When the zone or its configuration cannot be read, or the kernel does not tell.
+/// Fails if the zone or its configuration cannot be read, or if the kernel does not return the
+/// links.
 pub fn of(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
     let index = Index::load(&host.root)?;
     let entry = index.get(zone)?;
@@ -52,7 +53,7 @@ pub fn of(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
     match runtime.filter(|_| state.is_active()) {
         Some(known) => present(host, zone, known.init.pid),
         None => {
-            // A link that moved into a zone that died is to be where it is looked for.
+            // If a zone died, a link that was moved into the zone is first returned to the host.
             if subject::has_remains(host, zone) && rustix::process::geteuid().is_root() {
                 subject::tidy(host, zone)?;
             }
@@ -98,7 +99,7 @@ fn present(host: &Host, zone: &ZoneName, init: i32) -> Result<Vec<Row>, Error> {
         let dropped = counters.and_then(|map| net::guard::counts(map).ok());
         Row {
             zone: zone.to_string(),
-            // The zone itself has made the other links.
+            // A link without a record was made by the zone itself.
             over: ours.map_or_else(|| "made by the zone".to_owned(), |held| held.over.clone()),
             up: Some(link.up),
             host: ours.and_then(|held| held.host.clone()),

@@ -1,5 +1,5 @@
-//! Fetching images from registries: zonefetch does it, a program of its own, so that
-//! nothing else has to speak HTTP and TLS.
+//! Fetches images from registries with the separate program zonefetch. The other programs need no
+//! HTTP and TLS.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use oci::{Layer, Reference};
 
 use host::{Error, Host};
 
-/// The program.
+/// Name of the program that fetches images.
 const PROGRAM: &str = "zonefetch";
 
-/// The default file of credentials, below the alternate root.
+/// The default file with credentials, relative to the alternate root.
 const CREDENTIALS: &str = "/etc/zones/registries.json";
 
-/// Maximum size of its kept error messages, in bytes.
+/// Maximum number of bytes of zonefetch's error messages that are kept.
 const MAX_ERROR: u64 = 4096;
 
-/// An image that is fetched in parts into a folder.
+/// An image that zonefetch fetches in parts into a folder.
 #[derive(Debug)]
 pub struct Fetch<'a> {
     program: PathBuf,
@@ -28,8 +28,8 @@ pub struct Fetch<'a> {
 }
 
 impl<'a> Fetch<'a> {
-    /// Gets ready. `credentials` is a file as Docker and Podman write it; without one,
-    /// that of the host is used if there is one.
+    /// Finds zonefetch and the credentials. `credentials` is a file in the format of Docker and
+    /// Podman. Without it the host's own file is used, if it exists.
     pub fn new(
         host: &Host,
         reference: &'a Reference,
@@ -53,12 +53,12 @@ impl<'a> Fetch<'a> {
         })
     }
 
-    /// Fetches the documents of the image for a kind of machine.
+    /// Fetches the manifest and configuration of the image for a platform.
     pub fn documents(&self, platform: &str, progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
         self.run(&["documents", "--platform", platform], "", progress)
     }
 
-    /// Fetches layers.
+    /// Fetches the files of the given layers.
     pub fn layers(&self, layers: &[Layer], progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
         let mut list = String::new();
         for blob in layers.iter().filter_map(|layer| layer.blob.as_ref()) {
@@ -87,10 +87,12 @@ impl<'a> Fetch<'a> {
             .stderr(Stdio::piped());
         let mut child = command.spawn().map_err(fail)?;
         if let Some(mut stdin) = child.stdin.take() {
-            // It may have died already; its status says so.
+            // zonefetch may have ended already. The error is ignored, because the exit status
+            // reports it.
             let _ = stdin.write_all(input.as_bytes());
         }
-        // Its messages are short; it never waits for us to read its errors first.
+        // Reading standard output first is safe: the error messages of zonefetch are short and fit
+        // into the pipe.
         if let Some(stdout) = child.stdout.take() {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 progress(&line);

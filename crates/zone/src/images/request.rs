@@ -6,24 +6,25 @@ use storage::Digest;
 
 use super::source::Source;
 
-/// An image to be imported.
+/// A request to import an image.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The source of the image.
     pub source: Source,
-    /// The name of the image; by default the last part of its source.
+    /// The name that the image gets; `None` for the last part of its source.
     pub name: Option<String>,
-    /// The required digest: that of the archive's bytes, or that of the image. Of a container
-    /// image, that of its manifest.
+    /// The required digest: of the archive's bytes or of the image's files. For a container image:
+    /// of its manifest.
     pub digest: Option<Digest>,
-    /// The kind of machine, where a container image is for several; else the host's.
+    /// The architecture to select from a container image for several architectures; `None` for the
+    /// host's architecture.
     pub architecture: Option<String>,
-    /// A file with credentials for registries, if not the host's own.
+    /// The file with credentials for registries; `None` for the host's own file.
     pub credentials: Option<PathBuf>,
 }
 
 impl Request {
-    /// An image from there, whatever it is.
+    /// Returns a request to import the image of a source, with default values for all options.
     #[must_use]
     pub fn of(source: Source) -> Self {
         Self {

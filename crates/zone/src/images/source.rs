@@ -6,33 +6,33 @@ use std::str::FromStr;
 
 use oci::Reference;
 
-/// A place with an image.
+/// The source of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// An archive or a folder of files.
     Files(PathBuf),
-    /// Container images, in a folder or an archive, and which of them.
+    /// A container image in a folder or an archive.
     Images {
-        /// The path of the images.
+        /// The path of the folder or archive.
         path: PathBuf,
-        /// The name of the wanted image there; needed where there are several.
+        /// The name of the image in the folder or archive; required if it contains several images.
         name: Option<String>,
     },
     /// An image in a registry.
     Registry(Reference),
 }
 
-/// The prefixes of a path with container images.
+/// Prefixes that mark a path as the path of a container image.
 const PREFIXES: [&str; 3] = ["oci:", "oci-archive:", "docker-archive:"];
 
 impl Source {
-    /// True for text that names a container image by its form.
+    /// Returns true if a text names a container image by its form.
     #[must_use]
     pub fn is_image(text: &str) -> bool {
         text.starts_with(oci_scheme()) || PREFIXES.iter().any(|prefix| text.starts_with(prefix))
     }
 
-    /// Recognises the kind of source at a path, also container images.
+    /// Finds out whether the folder or archive at a path contains container images or plain files.
     #[must_use]
     pub fn look(path: &Path) -> Self {
         let is_image = match path.is_dir() {
@@ -59,7 +59,7 @@ impl Source {
             },
             Self::Files(path) => called(path),
         };
-        // A digest is no name.
+        // A digest in the name is left out.
         let text = text.split('@').next().unwrap_or_default();
         text.chars()
             .filter(|char| !char.is_control())
@@ -86,13 +86,13 @@ impl fmt::Display for Source {
     }
 }
 
-/// The reason why a text names no source.
+/// The reason why a text does not name a source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSource {
-    /// It would depend on where the command is called.
+    /// The path is relative, so its meaning would depend on the working directory of the command.
     #[error("{0}: not an absolute path")]
     Relative(String),
-    /// No image in a registry has such a name.
+    /// The text is not a valid name of an image in a registry.
     #[error(transparent)]
     Reference(#[from] oci::BadReference),
 }
@@ -100,7 +100,7 @@ pub enum BadSource {
 impl FromStr for Source {
     type Err = BadSource;
 
-    /// Parses the name of an image; any other text is an absolute path.
+    /// Parses the name of a container image. Any other text must be an absolute path.
     fn from_str(text: &str) -> Result<Self, BadSource> {
         if text.starts_with(oci_scheme()) {
             return Ok(Self::Registry(text.parse()?));
@@ -112,7 +112,7 @@ impl FromStr for Source {
         let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) else {
             return Ok(Self::look(&absolute(text)?));
         };
-        // A path may have colons, a file that is there is meant as it is.
+        // A path may contain colons, so the whole text is the path if such a file exists.
         let (path, name) = match rest.split_once(':') {
             Some((path, name)) if !Path::new(rest).exists() => (path, Some(name.to_owned())),
             _ => (rest, None),
@@ -124,7 +124,7 @@ impl FromStr for Source {
     }
 }
 
-/// A name for the source at `path`: `debian-12` for `/tmp/debian-12.tar.xz`.
+/// Returns a name for the image at `path`: `debian-12` for `/tmp/debian-12.tar.xz`.
 fn called(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let ends = [".gz", ".xz", ".zst", ".bz2", ".tgz", ".txz", ".tar"];

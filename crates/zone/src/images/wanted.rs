@@ -15,21 +15,21 @@ pub(crate) struct Wanted {
 
 #[derive(Debug)]
 pub(crate) enum Named {
-    /// An image that was imported, by name or digest.
+    /// An image of this host, by name or digest.
     Here(String),
-    /// An image that is to be imported.
+    /// An image that must be imported.
     There(Request),
 }
 
-/// Returns the options of install with `-t` of SmartOS and OmniOS in our own words: `-i` with the
-/// name or digest of an image, `-a` with the absolute path of an archive.
+/// Returns the options of install with `-t` of SmartOS and OmniOS replaced: `-i` with the name or
+/// digest of an image, or `-a` with the absolute path of an archive.
 pub(crate) fn without_t(options: &[String]) -> Vec<String> {
     let mut own = Vec::with_capacity(options.len());
     let mut words = options.iter();
     while let Some(word) = words.next() {
         let Some(attached) = word.strip_prefix("-t") else {
             own.push(word.clone());
-            // The next word is the value of this option, whatever it looks like.
+            // The next word is the value of this option, even if it begins with `-t`.
             if matches!(word.as_str(), "-a" | "-b" | "-c" | "-d" | "-i" | "-x") {
                 own.extend(words.next().cloned());
             }
@@ -47,12 +47,13 @@ pub(crate) fn without_t(options: &[String]) -> Vec<String> {
 }
 
 impl Wanted {
-    /// Reads the options when they name an image; else they are the brand's.
+    /// Reads the options that concern images. If the options name no image, they belong to the
+    /// brand.
     pub fn read(options: &[String]) -> Result<Self, Error> {
         let usage = |text: String| Err(Error::Usage(text));
         let mut wanted = Self::default();
         let (mut architecture, mut credentials) = (None, None);
-        // Options that no image accepts.
+        // True if an option is found that is not allowed together with an image.
         let mut others = false;
         let mut words = options.iter().map(String::as_str);
         while let Some(word) = words.next() {
@@ -93,7 +94,8 @@ impl Wanted {
                         _ => others = true,
                     },
                 },
-                // Taken for the sake of Solaris' scripts, as without an image.
+                // These options are accepted and ignored for scripts of Solaris, as they are
+                // without an image.
                 "-u" | "-s" | "-v" => {}
                 _ => others = true,
             }
@@ -123,7 +125,8 @@ impl Wanted {
 
 const ONE: &str = "-i takes the name or digest of an image, and one source is enough";
 
-/// The container image that is meant, unless it is a plain archive or directory.
+/// Returns the container image that a value names; `None` if the value names a plain archive or
+/// directory.
 fn there(value: &str) -> Result<Option<Source>, Error> {
     if !Source::is_image(value) && !Path::new(value).is_absolute() {
         return Ok(None);
