@@ -1,4 +1,4 @@
-//! `zoneadm list`: zones and their states.
+//! `zoneadm list`: lists zones and their states.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -18,62 +18,61 @@ use control::client;
 use host::{Error, Host};
 use subject::state;
 
-/// The zones that are listed.
+/// Selects the zones that are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// Those with a virtual platform.
+    /// Zones with a virtual platform.
     Active,
-    /// Those installed or beyond (`-i`).
+    /// Zones that are installed or in a later state (`-i`).
     Installed,
     /// Every zone (`-c`).
     All,
-    /// These, in whatever state.
+    /// Zones with these names, in any state.
     Named(Vec<ZoneName>),
 }
 
-/// A zone as listed.
+/// A zone in a listing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// The numeric id of an active zone.
+    /// The numeric id of an active zone; `None` for other zones.
     pub id: Option<u32>,
-    /// The name; `global` for the host.
+    /// The name of the zone; `global` for the host.
     pub name: String,
-    /// The state.
+    /// The state of the zone.
     pub state: State,
     /// The zonepath.
     pub zonepath: PathBuf,
-    /// Given at install.
+    /// The uuid, which install assigns.
     pub uuid: Option<Uuid>,
-    /// The brand as configured.
+    /// The configured brand.
     pub brand: String,
-    /// Whose network it uses.
+    /// The configured IP type: shared for the host's network, exclusive for the zone's own network.
     pub ip_type: IpType,
-    /// The auxiliary state (`-s`), as `panicked`; mostly empty.
+    /// The auxiliary state (`-s`), for example `panicked`; empty for most zones.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub auxiliary: String,
 }
 
-/// Zones as listed, and those that could not be.
+/// The zones of a listing, and the zones that could not be listed.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// A row per zone.
+    /// A row for each zone.
     pub rows: Vec<Row>,
-    /// Zones whose files are damaged, and how.
+    /// Zones with damaged files, and the error of each.
     pub damaged: Vec<(ZoneName, Error)>,
 }
 
-/// Maximum number of zones that a listing repairs at a time.
+/// Maximum number of zones that a listing repairs at the same time.
 const REVIVERS: usize = 4;
 
-/// Maximum time that a listing waits for zones whose zoneadmd died.
+/// Maximum time that a listing waits for the repair of zones whose zoneadmd died.
 const MAX_REVIVAL_WAIT: Duration = Duration::from_secs(2);
 
-/// Lists zones: active ones by id, then the rest in the order of the index. The
-/// global zone comes first, if `global` asks for it. A zone that vanishes meanwhile is
-/// left out.
+/// Lists zones: active zones by id, then the other zones in the order of the index. The global zone
+/// comes first if `global` is true. A zone that is deleted meanwhile is left out.
 ///
 /// # Errors
-/// When the index cannot be read.
+/// Fails if the index cannot be read.
 pub fn list(host: &Host, selection: &Selection, global: bool) -> Result<Listing, Error> {
     let index = Index::load(&host.root)?;
     let mut listing = Listing::default();
@@ -103,16 +102,16 @@ pub fn list(host: &Host, selection: &Selection, global: bool) -> Result<Listing,
     Ok(listing)
 }
 
-/// The missing part of a zone whose zoneadmd died.
+/// The repair that a zone needs because its zoneadmd died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lacks {
-    /// It runs, without a zoneadmd.
+    /// The zone runs without a zoneadmd and needs a new one.
     Zoneadmd,
-    /// It died, too: somebody to clear it away.
+    /// The zone died together with its zoneadmd, and its remains must be removed.
     Burial,
 }
 
-/// Returns the missing part of a zone that is listed, if its zoneadmd died.
+/// Returns the repair that a zone needs if its zoneadmd died; `None` otherwise.
 fn lacks(host: &Host, zone: &ZoneName, runtime: Option<&Runtime>) -> Option<Lacks> {
     match runtime {
         Some(runtime) => (!runtime.daemon.is_alive()).then_some(Lacks::Zoneadmd),
@@ -120,7 +119,7 @@ fn lacks(host: &Host, zone: &ZoneName, runtime: Option<&Runtime>) -> Option<Lack
     }
 }
 
-/// The row of a zone, if it is selected, and its missing parts.
+/// Returns the row of a zone if the zone is selected, and the repair that it needs.
 fn one(
     host: &Host,
     entry: &Entry,
@@ -144,11 +143,10 @@ fn one(
     Ok((row(host, entry, state, runtime.as_ref())?, lacks))
 }
 
-/// A running zone whose zoneadmd died gets a new one from the command that lists it, and
-/// a zone that died together with its zoneadmd is cleaned up: links of the host come
-/// back. The listing waits for them a little, so that they are there when it is done, and
-/// continues without those that take longer or fail: the next command on the zone reports
-/// the reason.
+/// Repairs zones whose zoneadmd died. A running zone gets a new zoneadmd. The remains of a zone
+/// that died too are removed, which returns links to the host. The listing waits a short time for
+/// the repairs. It continues without repairs that take longer or fail: the next command on such a
+/// zone reports the reason.
 fn revive(host: &Host, orphans: VecDeque<(ZoneName, Lacks)>) {
     let deadline = Instant::now() + MAX_REVIVAL_WAIT;
     let workers = orphans.len().min(REVIVERS);
@@ -156,7 +154,7 @@ fn revive(host: &Host, orphans: VecDeque<(ZoneName, Lacks)>) {
     let (done, ends) = mpsc::channel::<()>();
     for _ in 0..workers {
         let (host, queue, done) = (host.clone(), Arc::clone(&queue), done.clone());
-        // Nobody joins these threads: one that hangs must not hold up the rest.
+        // These threads are not joined, because a thread that hangs must not delay the listing.
         let _ = thread::Builder::new().spawn(move || {
             let _done = done;
             let next = || {
@@ -168,22 +166,23 @@ fn revive(host: &Host, orphans: VecDeque<(ZoneName, Lacks)>) {
             while let Some((zone, lacks)) = next().filter(|_| Instant::now() < deadline) {
                 match lacks {
                     Lacks::Zoneadmd => adopt(&host, &zone),
-                    // The next command on the zone reports the reason.
+                    // An error is ignored, because the next command on the zone reports the reason.
                     Lacks::Burial => drop(subject::tidy(&host, &zone)),
                 }
             }
         });
     }
     drop(done);
-    // Nothing is ever sent: this ends with the last thread, or in time.
+    // No message is ever sent. The wait ends when the last thread ends, or after the time limit.
     let _ = ends.recv_timeout(MAX_REVIVAL_WAIT);
 }
 
 fn adopt(host: &Host, zone: &ZoneName) {
     match lock::try_exclusive(&host.root.adopt_lock(zone)) {
-        // Should somebody else take it now, this thread waits and the listing does not.
+        // The lock is free. If another process takes it now, only this thread waits, not the
+        // listing.
         Ok(Some(free)) => drop(free),
-        // Somebody is at it already.
+        // Another process repairs this zone already.
         Ok(None) | Err(_) => return,
     }
     let _ = client::adopt(host, zone);

@@ -1,13 +1,13 @@
-//! `zoneadm apply` and `zonecfg -r`: changing a zone while it runs.
+//! `zoneadm apply` and `zonecfg -r`: change a running zone.
 //!
-//! The configuration that a zone runs with stands in `/run/zones/<zone>.xml` from its
-//! boot to its end. The differences from the wanted one are planned ([`model::live`]) and
-//! applied step by step under the zone's lock. After each step the file has the present
-//! configuration, so that the next command after a crash continues from there; if a step
-//! fails, the earlier ones are undone.
+//! The running configuration of a zone is in `/run/zones/<zone>.xml` from the boot of the zone to
+//! its end. [`model::live`] plans the differences to the wanted configuration. They are applied
+//! step by step under the zone's lock. After each step the file contains the present configuration,
+//! so that the next command after a crash continues from this step. If a step fails, the earlier
+//! steps are undone.
 //!
-//! The resource controls are zoneadmd's to change, as it watches them; a new one is
-//! started where it has died. In the rest it has no part.
+//! Only zoneadmd changes the resource controls, because it watches them. If zoneadmd died, a new
+//! one is started. zoneadmd has no part in the other changes.
 
 mod change;
 
@@ -34,31 +34,32 @@ use subject::{Start, Subject};
 /// The options of a change of a running zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Nothing is changed.
+    /// True if nothing is changed.
     pub dry_run: bool,
-    /// Only warnings and errors are told.
+    /// True if only warnings and errors are reported.
     pub quiet: bool,
 }
 
-/// The messages to the user while it is changed.
+/// A message to the user during a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// The progress.
+    /// A progress message.
     Progress(String),
-    /// A difference from the requested change.
+    /// A warning that the result differs from the requested change.
     Warning(String),
 }
 
-/// Receives remarks for the user.
+/// A function that receives the messages of a change for the user.
 pub type Tell<'a> = &'a mut dyn FnMut(Told);
 
-/// Changes a running zone to its stored configuration.
+/// Changes a running zone so that it matches its stored configuration.
 ///
-/// The calling process must have one thread.
+/// The calling process must have only one thread.
 ///
 /// # Errors
-/// [`Error::Refused`] where the zone does not run, [`Error::Verify`], and
-/// [`Error::Step`]: the zone is then as before, unless that tells otherwise.
+/// Fails with [`Error::Refused`] if the zone does not run, with [`Error::Verify`], or with
+/// [`Error::Step`] if a step failed. After an error the zone is unchanged, unless the error says
+/// otherwise.
 pub fn apply(
     host: &Host,
     zone: &ZoneName,
@@ -74,10 +75,10 @@ pub fn apply(
     }
 }
 
-/// The configuration that a zone runs with.
+/// Returns the running configuration of a zone.
 ///
 /// # Errors
-/// [`Error::Refused`] where it does not run.
+/// Fails with [`Error::Refused`] if the zone does not run.
 pub fn running(host: &Host, zone: &ZoneName) -> Result<Config, Error> {
     let index = store::index::Index::load(&host.root)?;
     match subject::state(host, index.get(zone)?)?.0 {
@@ -86,12 +87,12 @@ pub fn running(host: &Host, zone: &ZoneName) -> Result<Config, Error> {
     }
 }
 
-/// Changes a running zone from `base`, which it was found to run with, to `wanted`.
-/// The next boot does not know of that.
+/// Changes the running configuration of a zone from `base` to `wanted`. `base` is the running
+/// configuration that the caller has read before. The change is lost at the next boot.
 ///
 /// # Errors
-/// See [`apply`]; [`Error::Refused`] when another command has changed it meanwhile, and
-/// for properties that a running zone cannot change.
+/// Fails as [`apply`] does. Also fails with [`Error::Refused`] if another command has changed the
+/// running configuration meanwhile, or if a property cannot be changed in a running zone.
 pub fn commit(
     host: &Host,
     zone: &ZoneName,
@@ -175,7 +176,8 @@ fn change(
     Ok(Outcome::Done)
 }
 
-/// Refuses changes that take effect only at the next boot: by then they are lost.
+/// Refuses changes that need a reboot, because a change of the running configuration is lost at the
+/// next boot.
 fn check_live(running: &Config, wanted: &Config) -> Result<(), Error> {
     let plan = live::plan(running, wanted);
     let mut fixed: Vec<String> = plan
@@ -215,16 +217,16 @@ fn checking(plan: &LivePlan, tell: Tell<'_>) {
     }
 }
 
-/// The real state of a zone, compared with the configuration.
+/// The actual state of a running zone.
 struct Found {
-    /// Its running configuration, less the file systems and devices that are gone.
+    /// The running configuration without the file systems and devices that are no longer mounted.
     config: Config,
-    /// The mounts that a killed command has made and not recorded.
+    /// The mounts that a killed command has made without a change of the running configuration.
     left: Vec<Mounted>,
 }
 
-/// Compares the running configuration with the mounts of the zone: its root may have
-/// unmounted something, and zoneadm may have been killed in the middle of a change.
+/// Compares the running configuration with the actual mounts. They may differ because root in the
+/// zone unmounted a file system, or because zoneadm was killed during a change.
 fn look(running: &mut Running, stored: &Config) -> Result<Found, Error> {
     let records = running.mounts.clone();
     let there = running.way.look(&records)?;
@@ -271,7 +273,7 @@ fn look(running: &mut Running, stored: &Config) -> Result<Found, Error> {
     Ok(Found { config, left })
 }
 
-/// Carries out the plan. When a step fails, those before it are undone.
+/// Carries out the plan. If a step fails, the steps before it are undone.
 fn carry_out(
     host: &Host,
     running: Running,
@@ -302,7 +304,8 @@ fn carry_out(
         }
     }
     undo.disarm();
-    // One more moment at which a crash must do no harm: all done, nothing said.
+    // This is one more point at which a crash must do no harm: the work is complete, but the user
+    // has no message yet.
     let _ = fault.strikes(Verb::Apply.as_str());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `zoneadm mark incomplete`: says by hand that a zone must be uninstalled.
+//! `zoneadm mark incomplete`: marks a zone as one that must be uninstalled.
 
 use model::{State, Verb, ZoneName};
 
@@ -6,10 +6,10 @@ use crate::executor::{self, Outcome};
 use host::{Error, Host};
 use subject::{Start, Subject};
 
-/// Marks a zone incomplete; only uninstall undoes that.
+/// Marks a zone as incomplete. Only uninstall ends this state.
 ///
 /// # Errors
-/// [`Error::Refused`] for an active zone.
+/// Fails with [`Error::Refused`] if the zone is active.
 pub fn incomplete(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Error> {
     let subject = match Subject::admit(host, zone, Verb::Mark)? {
         Start::Go(subject) => subject,

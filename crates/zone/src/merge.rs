@@ -1,7 +1,7 @@
-//! `zoneadm merge`: fewer layers below the root of a zone.
+//! `zoneadm merge`: reduces the number of layers below the root of a zone.
 //!
-//! A running zone goes on reading the layers that its root was mounted from: they stay
-//! until it is halted, and its next boot takes the merged ones.
+//! A running zone continues to read the layers from which its root was mounted. These layers stay
+//! until the zone halts. The next boot uses the merged layers.
 
 use model::plan::{Step, ZonePlan};
 use model::{State, Verb, ZoneName};
@@ -14,7 +14,7 @@ use subject::{Start, Subject};
 /// Merges layers until [`LAYERS_AFTER_MERGE`] are left.
 ///
 /// # Errors
-/// [`Error::Step`]; the zone then keeps its former layers.
+/// Fails with [`Error::Step`] if a step failed. The zone then keeps its former layers.
 pub fn merge(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Error> {
     let subject = match Subject::admit(host, zone, Verb::Merge)? {
         Start::Go(subject) => subject,
@@ -47,7 +47,7 @@ pub fn merge(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Err
         return Ok(Outcome::Planned(plan.to_string()));
     }
     if !running {
-        // Mounts of the old layers must be closed first.
+        // Mounts of the old layers must be unmounted first.
         subject::settle(host, zone)?;
     }
     let config = subject.config(host)?;
@@ -55,10 +55,11 @@ pub fn merge(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Err
     Ok(Outcome::Done)
 }
 
-/// Returns the step that keeps the chain of a running zone short when a snapshot adds a layer.
+/// Returns the step that merges layers of a running zone before a snapshot adds a layer; `None` if
+/// the zone has few layers.
 ///
 /// # Errors
-/// When its layers cannot be read.
+/// Fails if the zone's layers cannot be read.
 pub(crate) fn before_snapshot(subject: &Subject) -> Result<Option<Step>, Error> {
     let path = subject.zonepath.clone();
     let deep = Dataset::open(&path)?.depth()? + 1 >= MERGE_DEPTH;

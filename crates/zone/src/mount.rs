@@ -1,4 +1,4 @@
-//! `zoneadm mount` and `unmount`: the whole root of a halted zone, on the host.
+//! `zoneadm mount` and `unmount`: mount the whole root of a halted zone on the host.
 
 use model::plan::{Step, ZonePlan};
 use model::{Verb, ZoneName};
@@ -7,10 +7,10 @@ use crate::executor::{self, Outcome};
 use host::{Error, Host};
 use subject::{SHOWN, Start, Subject};
 
-/// Shows the root of an installed zone at `<zonepath>/lu`.
+/// Mounts the root of an installed zone at `<zonepath>/lu`.
 ///
 /// # Errors
-/// [`Error::Step`]; nothing is then mounted.
+/// Fails with [`Error::Step`] if a step failed. The root is then not mounted.
 pub fn mount(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Error> {
     act(host, zone, Verb::Mount, dry_run, |subject| Step::ShowRoot {
         path: subject.zonepath.clone(),
@@ -18,10 +18,10 @@ pub fn mount(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Err
     })
 }
 
-/// Takes that view away.
+/// Unmounts the root of a zone from `<zonepath>/lu`.
 ///
 /// # Errors
-/// [`Error::Step`] while something uses it.
+/// Fails with [`Error::Step`] if a process uses the mount.
 pub fn unmount(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Error> {
     act(host, zone, Verb::Unmount, dry_run, |subject| {
         Step::HideRoot {

@@ -7,9 +7,10 @@ use store::index::Entry;
 
 use host::Error;
 
-/// Returns the journal of a patch, which changes the root of a zone by a copy: while it is there the zone
-/// may be between old and new, and only zonepatch knows. It goes by the zone's uuid, which a
-/// rename of the zone does not change.
+/// Returns the path of the journal of a patch. A patch changes the root of a zone by a copy. While
+/// the journal exists, the root may be between its old and its new state, and only zonepatch can
+/// complete or undo the patch. The file name contains the zone's uuid, which does not change when
+/// the zone is renamed.
 #[must_use]
 pub fn journal_of(root: &Root, zone: &Entry) -> PathBuf {
     root.lib()
@@ -17,16 +18,16 @@ pub fn journal_of(root: &Root, zone: &Entry) -> PathBuf {
         .join(format!("{}.journal", stem(zone)))
 }
 
-/// Removes the history of the patches of a zone that is not on this host any more.
+/// Removes the history of the patches of a zone that has left this host.
 ///
 /// # Errors
-/// When the file cannot be removed.
+/// Fails if the file cannot be removed.
 pub fn forget_history(root: &Root, zone: &Entry) -> Result<(), Error> {
     let path = journal_of(root, zone).with_extension("history");
     Ok(store::atomic::remove(&path)?)
 }
 
-/// Returns the prefix of the names of a zone's patch files.
+/// Returns the common prefix of the names of a zone's patch files.
 #[must_use]
 pub fn stem(zone: &Entry) -> String {
     match &zone.uuid {

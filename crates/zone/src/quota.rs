@@ -1,4 +1,4 @@
-//! `zoneadm quota`: limits the space of the files that a zone writes into its root.
+//! `zoneadm quota`: limits the space for files that a zone writes to its root.
 
 use model::{Verb, ZoneName};
 use storage::driver_at;
@@ -7,10 +7,11 @@ use crate::executor::Outcome;
 use host::{Error, Host};
 use subject::{Start, Subject};
 
-/// Sets the limit of a zone in bytes, or lifts it. It holds at once.
+/// Sets the limit of a zone in bytes, or removes the limit if `bytes` is `None`. The change takes
+/// effect at once.
 ///
 /// # Errors
-/// [`Error::Storage`] says why where the file system cannot do it.
+/// Fails with [`Error::Storage`] and the reason if the file system cannot limit the space.
 pub fn set(
     host: &Host,
     zone: &ZoneName,

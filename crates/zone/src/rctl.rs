@@ -1,4 +1,4 @@
-//! `zoneadm rctl`: the resource controls of a zone, the limits in force, and the use.
+//! `zoneadm rctl`: shows the resource controls of a zone, the limits in force, and the use.
 
 use std::os::fd::AsFd;
 
@@ -15,40 +15,40 @@ use store::xml;
 use host::{Error, Host};
 use platform::controls;
 
-/// A line of `zoneadm rctl`: one value of a control, or a control that has none.
+/// A line of `zoneadm rctl`: one value of a control, or a control without a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// The zone.
+    /// The name of the zone.
     pub zone: String,
-    /// The control: `zone.max-lwps`, `dedicated-cpu`, `pool`.
+    /// The name of the control, for example `zone.max-lwps`, `dedicated-cpu` or `pool`.
     pub control: String,
-    /// True if its numbers are bytes.
+    /// True if the numbers of the control are bytes.
     pub is_size: bool,
-    /// The privilege that may change it; none if nothing is set.
+    /// The privilege that is required to change the value; `None` if the control has no value.
     pub privilege: Option<String>,
-    /// The configured limit, now or when the zone booted.
+    /// The configured limit. For an active zone this is the limit of its running configuration.
     pub limit: Option<String>,
-    /// The action at the limit: `deny` or `none`. `deny` or `none`.
+    /// The action at the limit: `deny` or `none`.
     pub action: Option<String>,
-    /// The limit in the kernel, of an active zone: a number, or CPUs.
+    /// The limit in the kernel, for an active zone: a number, or a list of CPUs.
     pub effective: Option<String>,
-    /// The present use.
+    /// The present use of the resource.
     pub used: Option<u64>,
-    /// The number of times that the zone reached it since it booted.
+    /// Number of times that the zone reached the limit since its boot.
     pub hits: Option<u64>,
 }
 
-/// Looks at the controls of a zone. All of them are there, with or without a value.
+/// Returns all resource controls of a zone, with or without a value.
 ///
 /// # Errors
-/// When the zone or its configuration cannot be read.
+/// Fails if the zone or its configuration cannot be read.
 pub fn of(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
     let index = Index::load(&host.root)?;
     let entry = index.get(zone)?;
     let (state, runtime) = subject::state(host, entry)?;
     let runtime = runtime.filter(|_| state.is_active());
     let config = match &runtime {
-        // Only root may read its running configuration.
+        // Only root can read the running configuration. Other users get the stored configuration.
         Some(_) => xml::load_running(&host.root, zone).or_else(|_| xml::load(&host.root, zone))?,
         None => xml::load(&host.root, zone)?,
     };
@@ -83,7 +83,7 @@ pub fn of(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// Privilege, limit and action of each value that is configured.
+/// Returns the privilege, limit and action of each configured value of a control.
 fn configured(
     config: &Config,
     control: Control,
@@ -125,12 +125,12 @@ fn configured(
     values
 }
 
-/// The kernel's figures of an active zone.
+/// The limits and use that the kernel reports for an active zone.
 struct Seen {
     groups: ZoneCgroups,
     usage: Usage,
-    /// Limits and use of objects that only the zone's own processes see; only root may
-    /// read them.
+    /// Limits and use of System V IPC objects, which only processes of the zone see. Only root can
+    /// read these numbers.
     ipc: Option<model::controls::IpcLimits>,
     process: Controls,
 }
@@ -183,14 +183,15 @@ impl Seen {
         row.effective = match (control, &limits.dedicated_cpu, &limits.pool) {
             (Control::DedicatedCpu, Some(cpus), _) => Some(cpus.to_string()),
             (Control::Pool, _, Some(pool)) => pool.wanted.as_ref().map(ToString::to_string),
-            // One limit in the kernel for both; whose it is was said at boot.
+            // The kernel has one common limit for processes and LWPs. The boot has reported which
+            // control sets it.
             (Control::MaxProcesses, ..)
                 if asked.max_processes.is_none() || asked.max_lwps.is_some() =>
             {
                 None
             }
             (Control::MaxLwps, ..) if asked.max_lwps.is_none() => None,
-            // Without swap space the kernel has one limit for both.
+            // Without swap space the kernel has one common limit for memory and swap.
             (Control::MaxSwap, ..) if asked.swap.is_none() => None,
             _ => {
                 let number = limits.get(control).or_else(|| self.process.get(control));

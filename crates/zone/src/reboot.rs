@@ -1,4 +1,4 @@
-//! `zoneadm reboot`: halts and boots, with the configuration read again.
+//! `zoneadm reboot`: halts a zone and boots it with its present configuration.
 
 use model::{Verb, ZoneName};
 
@@ -12,8 +12,8 @@ use subject::{Start, Subject};
 /// Reboots an active zone.
 ///
 /// # Errors
-/// [`Error::Refused`] when a boot would find its disk full: the zone then goes on. As halt and
-/// boot; when booting fails the zone is installed.
+/// Fails with [`Error::Refused`] if the boot would find its disk full. The zone then continues to
+/// run. Also fails as halt and boot do; if the boot fails, the zone is installed.
 pub fn reboot(
     host: &Host,
     zone: &ZoneName,
@@ -29,7 +29,8 @@ pub fn reboot(
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
     if !dry_run {
-        // A zone that could not boot afterwards goes on.
+        // This check comes before the halt, so that a zone that could not boot again continues to
+        // run.
         room::check(host, &subject)?;
         halt_locked(host, &subject)?;
     }

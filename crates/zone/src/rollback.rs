@@ -1,4 +1,4 @@
-//! `zoneadm rollback`: takes the root of a halted zone back to a snapshot.
+//! `zoneadm rollback`: returns the root of a halted zone to a snapshot.
 
 use model::{Verb, ZoneName};
 use storage::Name;
@@ -7,11 +7,11 @@ use crate::executor::Outcome;
 use crate::snapshot;
 use host::{Error, Host};
 
-/// Rolls a zone back; changes since the snapshot are lost. The snapshot and all others
-/// stay, also younger ones.
+/// Returns the root of a zone to a snapshot. Changes since the snapshot are lost. All snapshots
+/// stay, including later ones.
 ///
 /// # Errors
-/// [`Error::Refused`] for a zone that is not halted, or has no such snapshot.
+/// Fails with [`Error::Refused`] if the zone is not halted or the snapshot does not exist.
 pub fn rollback(
     host: &Host,
     zone: &ZoneName,

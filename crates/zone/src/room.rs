@@ -1,4 +1,5 @@
-//! Room on the disks that a boot writes to, looked for before anything is ended or made.
+//! Checks the free space on the disks that a boot writes to, before the boot ends a process or
+//! makes a file.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -10,22 +11,23 @@ use host::error::is_full;
 use host::{Error, Host};
 use subject::Subject;
 
-/// Bytes that must fit into each place: the folders and files that a boot makes are smaller.
+/// Number of bytes that must fit into each folder. The files and folders that a boot makes are
+/// smaller.
 const NEEDED: usize = 64 << 10;
 
-/// Free bytes with which a place is not looked at more closely. Several hundred boots at the same
-/// time find room there.
+/// Number of free bytes above which a file system is not tested with a file. Several hundred
+/// simultaneous boots find enough space in it.
 const PLENTY: u64 = 64 << 20;
 
-/// Free files with which a place is not looked at more closely.
+/// Number of free files above which a file system is not tested with a file.
 const MANY_FILES: u64 = 10_000;
 
-/// Fails with [`Error::Refused`] where a boot of the zone would find its disk, or a quota, full:
-/// the zonepath, or the folder of the host for running zones.
+/// Fails with [`Error::Refused`] if a boot of the zone would find a disk or quota full. Checks the
+/// zonepath and the host's folder of running zones.
 pub(crate) fn check(host: &Host, subject: &Subject) -> Result<(), Error> {
     for place in [&subject.zonepath, &host.root.run()] {
         match probe(place) {
-            // Another failure is for the boot itself to explain.
+            // Other errors are ignored here, because the boot itself reports them.
             Err(error) if is_full(&error) => {
                 let limit = match error.kind() {
                     ErrorKind::QuotaExceeded => "the quota is used up",
@@ -43,27 +45,29 @@ pub(crate) fn check(host: &Host, subject: &Subject) -> Result<(), Error> {
     Ok(())
 }
 
-/// Fails with the error of a full disk or quota where [`NEEDED`] bytes do not fit.
+/// Fails with the error of a full disk or quota if [`NEEDED`] bytes do not fit into a folder.
 fn probe(folder: &Path) -> io::Result<()> {
     if plenty(folder) {
         return Ok(());
     }
-    // A file that has no name, and ends with this call.
+    // This file has no name and is removed at the end of this call.
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
     let mut file = File::from(openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR)?);
     file.write_all(&[1; NEEDED])
 }
 
-/// Returns whether the file system says that it has much more room than is needed, and can be
-/// believed: a file that is made to find out costs more than all other questions of a boot.
+/// Returns true if the file system reports much more free space than a boot needs, and the report
+/// is reliable. The test with a file is avoided then, because it takes longer than all other checks
+/// of a boot.
 fn plenty(folder: &Path) -> bool {
-    /// Magic number of btrfs, whose answer leaves out the limits of its quota groups.
+    /// Magic number of btrfs. The free space that btrfs reports does not include the limits of its
+    /// quota groups.
     const BTRFS: i64 = 0x9123_683e;
     let Ok(said) = rustix::fs::statfs(folder) else {
         return false;
     };
     let bytes = said.f_bavail.saturating_mul(said.f_bsize.unsigned_abs());
-    // Zero files in all: the file system has no limit of files.
+    // If the total number of files is zero, the file system does not limit the number of files.
     let files = said.f_files == 0 || said.f_ffree >= MANY_FILES;
     said.f_type != BTRFS && bytes >= PLENTY && files
 }

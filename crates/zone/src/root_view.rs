@@ -1,4 +1,4 @@
-//! The root of a zone as a whole, mounted for the host or for one call.
+//! Mounts the whole root of a zone on the host, permanently or for one call.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,7 +14,7 @@ use sys::process::ns;
 use host::Error;
 use host::flatten;
 
-/// Mounts the whole root of a halted zone, writable, at a folder, which is made if it is missing.
+/// Mounts the whole root of a halted zone at a folder, writable. Makes the folder if it is missing.
 pub(crate) fn show(zonepath: &Path, at: &Path) -> Result<(), Error> {
     match fs::create_dir(at) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
@@ -37,20 +37,21 @@ pub(crate) fn show(zonepath: &Path, at: &Path) -> Result<(), Error> {
     })
 }
 
-/// Time for which unmounting a busy root is tried again: a process that is being started has copies
-/// of its parent's descriptors until it executes its program.
+/// Maximum time for which the unmount of a busy root is repeated. A process that is being started
+/// has copies of its parent's file descriptors until it executes its program.
 const UNMOUNT_RETRY_TIME: Duration = Duration::from_secs(1);
 
-/// Interval between the attempts.
+/// Interval between two attempts to unmount a root.
 const UNMOUNT_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Unmounts the mount of [`show`], and removes the folder.
+/// Unmounts a root that [`show`] has mounted, and removes the folder.
 pub(crate) fn hide(at: &Path) -> Result<(), Error> {
     uncover(at)?;
     fs::remove_dir(at).map_err(Error::io(format!("remove {}", at.display())))
 }
 
-/// Unmounts the root at a folder; the folder stays. Nothing there is no error.
+/// Unmounts the root at a folder and keeps the folder. If no root is mounted there, this is no
+/// error.
 pub(crate) fn uncover(at: &Path) -> Result<(), Error> {
     if !subject::is_mount(at) {
         return Ok(());
@@ -71,14 +72,14 @@ fn is_busy(error: &sys::mount::Error) -> bool {
     error.errno() == rustix::io::Errno::BUSY.raw_os_error()
 }
 
-/// Returns a folder that is there: `scratch` itself, or the first of those above it.
+/// Returns a folder that exists: `scratch` itself, or the nearest folder above it.
 pub(crate) fn any_folder(scratch: &Path) -> &Path {
     let there = scratch.ancestors().find(|folder| folder.is_dir());
     there.unwrap_or(Path::new("/"))
 }
 
-/// Calls `look` with the whole root of a zone as the zone sees it, read-only, with
-/// the inherited folders of the host. The zone may be running. `scratch` is any folder.
+/// Calls `look` with the whole root of a zone, mounted read-only as the zone sees it, including the
+/// inherited folders of the host. The zone may be running. `scratch` may be any existing folder.
 pub(crate) fn with_view<T: Send>(
     stack: &Stack,
     inherited: &[PathBuf],
@@ -102,8 +103,9 @@ pub(crate) fn with_view<T: Send>(
     })
 }
 
-/// Calls `work` with the path of the whole root of a halted zone, writable, which nobody
-/// else sees. `scratch` is any folder. Without the inherited folders of the host.
+/// Calls `work` with the path of the whole root of a halted zone. The root is writable, contains no
+/// inherited folders of the host, and is visible only to this call. `scratch` may be any existing
+/// folder.
 pub(crate) fn with_root<T: Send>(
     stack: &Stack,
     scratch: &Path,
@@ -113,22 +115,22 @@ pub(crate) fn with_root<T: Send>(
         let root = storage::assemble(stack, None, 0, scratch)?;
         sys::mount::attach(&root, CWD, scratch).map_err(refused)?;
         let done = work(scratch)?;
-        // Written files are on disk before success is reported.
+        // The written files must be on stable storage before success is reported.
         let synced = fs::File::open(scratch).and_then(|open| Ok(rustix::fs::syncfs(open)?));
         synced.map_err(Error::io(format!("sync {}", scratch.display())))?;
         Ok(done)
     })
 }
 
-/// Works in a mount namespace that ends with this call: the layers of a root are
-/// mounted on their own for a moment, and the host must not see that.
+/// Calls `work` in a mount namespace that ends with this call. The layers of a root are mounted
+/// separately for a moment, and the host must not see these mounts.
 pub(crate) fn aside<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     let work = || -> Result<T, Error> {
         sys::namespace::unshare(ns::MOUNT).map_err(Error::io("leave the host's mounts"))?;
         sys::mount::make_private_recursive().map_err(refused)?;
         work()
     };
-    // Namespaces belong to threads: this one goes into its own and ends there.
+    // Mount namespaces belong to threads, so a new thread enters the new namespace and ends there.
     std::thread::scope(|scope| scope.spawn(work).join())
         .unwrap_or_else(|_| Err(Error::Refused("could not assemble the root".to_owned())))
 }

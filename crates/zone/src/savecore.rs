@@ -1,5 +1,5 @@
-//! `zoneadm savecore`: writes the memory of a kernel zone into a file, for debugging its
-//! kernel.
+//! `zoneadm savecore`: writes the memory of a kernel zone to a file, to debug the kernel of the
+//! guest.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -14,14 +14,14 @@ use host::{Error, Host};
 use platform::kind;
 use subject::{Start, Subject};
 
-/// Begin of the names of the files.
+/// Prefix of the names of the memory files.
 const NAME: &str = "vmcore.";
 
-/// Writes the memory of a zone's machine to a new file below /var/crash.
+/// Writes the memory of a kernel zone's guest to a new file below /var/crash.
 ///
 /// # Errors
-/// [`Error::Refused`] for a zone that is no machine; [`Error::Daemon`] when it cannot be
-/// written: nothing of it is left then.
+/// Fails with [`Error::Refused`] if the zone is not a kernel zone, and with [`Error::Daemon`] if
+/// the memory cannot be written. No file is left then.
 pub fn savecore(
     host: &Host,
     zone: &ZoneName,
@@ -42,7 +42,7 @@ pub fn savecore(
             path.display()
         )));
     }
-    // All that was in the zone is in there.
+    // Only root can enter this folder, because the memory contains all data of the zone.
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -59,7 +59,7 @@ pub fn savecore(
     Ok(Outcome::Done)
 }
 
-/// An above the highest number that is there.
+/// Returns a number that is one higher than the highest number of an existing file.
 fn next(folder: &Path) -> u64 {
     let names = fs::read_dir(folder).into_iter().flatten().flatten();
     let numbers = names.filter_map(|entry| {

@@ -1,4 +1,4 @@
-//! The steps of a change, each with its undo.
+//! Carries out the steps of a change of a running zone, each with its undo.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -21,17 +21,17 @@ use platform::plan::boot::{is_inside, rights};
 use platform::visit::{InUse, Way, What};
 use subject::network::{self, Records, Up};
 
-/// A zone while it is changed.
+/// A running zone during a change.
 #[derive(Debug)]
 pub(super) struct Running {
     host: Host,
     zone: ZoneName,
-    /// The first host id of its range.
+    /// The first host id of the zone's range of ids.
     first_id: u32,
-    /// The mounts of the configuration.
+    /// The recorded mounts that the zone's configuration requires.
     pub(super) mounts: Vec<Mounted>,
     controls: Controls,
-    /// The configuration that its links are made by.
+    /// The configuration from which the zone's links were made.
     config: Config,
     up: Up,
     cgroups: ZoneCgroups,
@@ -42,7 +42,7 @@ type Shared = Rc<RefCell<Running>>;
 
 type TakeBack = Box<dyn FnOnce(&mut Running) -> Result<(), Error>>;
 
-/// Does one step, and remembers how to take it back.
+/// Carries out one step and adds its undo to `undo`.
 pub(super) fn carry_out(
     shared: &Shared,
     step: &Step,
@@ -96,7 +96,7 @@ pub(super) fn carry_out(
             }
             let new = running.unknown(found.nodes);
             let (shown, after) = (new.clone(), step.after.clone());
-            // Also when only some of them come to be shown.
+            // The undo is added first, because an error may leave some of the devices mounted.
             let config = without_device(&after, pattern);
             later(Box::new(move |running| running.hide(&new, &config)));
             running.show(&shown, &after)?;
@@ -114,21 +114,22 @@ pub(super) fn carry_out(
     Ok(())
 }
 
-/// The patterns of a configuration, but for one.
+/// Returns the device patterns of a configuration without one pattern.
 fn without_device(config: &Config, pattern: &str) -> Patterns {
     let mut patterns = Patterns::of(config);
     patterns.list.retain(|one| one != pattern);
     patterns
 }
 
-/// The patterns of a configuration, and one more.
+/// Returns the device patterns of a configuration and one more pattern.
 fn with_device(config: &Config, pattern: &str) -> Patterns {
     let mut patterns = Patterns::of(config);
     patterns.list.push(pattern.to_owned());
     patterns
 }
 
-/// The devices that a zone may use.
+/// The device patterns of a zone, and the settings that decide which further devices the zone may
+/// use.
 #[derive(Clone, Debug)]
 struct Patterns {
     platform: Option<&'static brand::Platform>,
@@ -147,7 +148,7 @@ impl Patterns {
 
     fn program(&self) -> Vec<u64> {
         let nodes = devices::nodes(self.list.iter().cloned());
-        // A running zone has a known brand.
+        // The platform is known, because the brand of a running zone is known.
         let platform = self.platform.unwrap_or(&brand::Platform::LINUX);
         devices::program(platform, self.ip_type, &nodes)
     }
@@ -172,20 +173,21 @@ impl Running {
         })
     }
 
-    /// Unmounts file systems that are in no configuration any more.
+    /// Unmounts a file system or device that the running configuration does not contain.
     pub fn forget(&mut self, left: &Mounted) -> Result<(), Error> {
         self.way.unmount(left, InUse::Detach)?;
         self.drop_record(&left.at)
     }
 
-    /// Makes the links those of `after`.
+    /// Changes the zone's links to the links of the configuration `after`.
     fn change_links(&mut self, after: &Config, tell: Tell<'_>) -> Result<(), Error> {
         let index = store::index::Index::load(&self.host.root)?;
         let entry = index.get(&self.zone)?;
         let old = network::links_of_running(&self.host, &self.config, entry)?;
         let new = network::links_of_running(&self.host, after, entry)
             .map_err(|error| network::explained(&self.host, after, error))?;
-        // Also if only some of them get made: the undo removes those that exist.
+        // The configuration is stored before the links are changed. If an error leaves only some
+        // links changed, the undo starts from this configuration.
         self.config = after.clone();
         let records = Records::of(&self.host.root);
         let remarks = records
@@ -232,8 +234,8 @@ impl Running {
         Ok(())
     }
 
-    /// Mounts something in the zone. It is recorded first, and that is undone when it
-    /// fails.
+    /// Mounts a file system or device in the zone. The mount is recorded first; if the mount fails,
+    /// the record is removed.
     fn attach(&mut self, what: &What<'_>, at: &Path) -> Result<(), Error> {
         let (mounts, host, zone) = (&mut self.mounts, &self.host, &self.zone);
         let attached = self.way.mount(what, at, &mut |mounted| {
@@ -242,7 +244,7 @@ impl Running {
             Ok(runtime::save_mounts(&host.root, zone, mounts)?)
         });
         if attached.is_err() {
-            // The first error is the one to tell.
+            // An error is ignored, because the first error is reported.
             let _ = self.drop_record(at);
         }
         attached
@@ -277,14 +279,15 @@ impl Running {
         self.drop_record(at)
     }
 
-    /// Those nodes that the zone does not have yet.
+    /// Returns the device nodes that the zone does not have yet.
     fn unknown(&self, mut nodes: Vec<DeviceNode>) -> Vec<DeviceNode> {
         let has = |node: &DeviceNode| self.mounts.iter().any(|one| one.at == node.path);
         nodes.retain(|node| !has(node));
         nodes
     }
 
-    /// The nodes that the zone has for this pattern and for no other of `config`.
+    /// Returns the device nodes that the zone has because of this pattern only, and not because of
+    /// another pattern of `config`.
     fn only_of(&self, pattern: &str, config: &Config) -> Vec<DeviceNode> {
         let dirs: Vec<PathBuf> = config.filesystems().map(|fs| fs.dir).collect();
         let others: Vec<String> = config.device_patterns().collect();
@@ -296,7 +299,8 @@ impl Running {
         let now = devices::nodes(std::iter::once(pattern.to_owned()));
         mine.map(|at| {
             let found = now.iter().find(|node| node.path == *at).cloned();
-            // Gone from the host: there is a mount to take away, and nothing to show.
+            // The device does not exist on the host any more. Its mount can be removed but not
+            // restored.
             found.unwrap_or(DeviceNode {
                 path: at.clone(),
                 block: false,
@@ -313,7 +317,7 @@ impl Running {
     fn show(&mut self, nodes: &[DeviceNode], after: &impl Admits) -> Result<(), Error> {
         let refused = |error: sys::mount::Error| Error::Refused(flatten(&error));
         for node in nodes {
-            // A mount goes into one zone once.
+            // Each node has its own tree, because a mount can be moved into a zone only once.
             let one = std::slice::from_ref(node);
             let tree = volumes::device_nodes(one, self.first_id).map_err(refused)?;
             let part = node.path.strip_prefix("/dev").unwrap_or(&node.path);
@@ -322,7 +326,7 @@ impl Running {
         self.admit(after)
     }
 
-    /// Takes nodes away: first the right to open them.
+    /// Removes device nodes from the zone. The right to open them is removed first.
     fn hide(&mut self, nodes: &[DeviceNode], after: &impl Admits) -> Result<(), Error> {
         self.admit(after)?;
         nodes
@@ -335,7 +339,7 @@ impl Running {
     }
 }
 
-/// Sets the devices that a zone may use.
+/// A configuration or list that determines the devices that a zone may use.
 trait Admits {
     fn patterns(&self) -> Patterns;
 }
