@@ -24,12 +24,12 @@ use crate::suspend;
 use host::{Error, Host};
 use subject::network::Records;
 
-/// All zones, and those of which nothing can be told.
+/// All zones of the index, and the zones whose state is unknown.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// The zones to act on, with the properties that matter.
+    /// The zones on which the service can act, with their relevant properties.
     pub zones: Vec<Known>,
-    /// Zones whose files are damaged, and how.
+    /// Zones with damaged files, and the error of each.
     pub damaged: Vec<(ZoneName, Error)>,
 }
 
@@ -38,26 +38,26 @@ pub struct Survey {
 pub enum End {
     /// The job succeeded, with these messages.
     Well(Vec<String>),
-    /// It was so already, or had become so meanwhile.
+    /// The zone had the wanted state already, or reached it by another command.
     Already,
-    /// The zone is down, but not in the way that was asked for, and why.
+    /// The zone is down, but it was killed instead of stopped in order, with the reason.
     Forced(String),
-    /// It was not done.
+    /// The job failed.
     Failed(Error),
 }
 
 impl End {
-    /// True if the wanted state was not reached.
+    /// Returns true if the wanted state was not reached.
     #[must_use]
     pub const fn is_failure(&self) -> bool {
         matches!(self, Self::Failed(_))
     }
 }
 
-/// A job that is over.
+/// A job that has ended.
 #[derive(Debug)]
 pub struct Done {
-    /// The job.
+    /// The job that has ended.
     pub job: Job,
     /// The result of the job.
     pub end: End,
@@ -65,22 +65,22 @@ pub struct Done {
     pub took: Duration,
 }
 
-/// The events while the service works.
+/// An event that the service reports while it works.
 #[derive(Debug)]
 pub enum Event {
-    /// A job was begun.
+    /// The job of this zone has begun.
     Begun(ZoneName),
-    /// A job is over.
+    /// A job has ended.
     Done(Done),
 }
 
-/// Receives events, from any thread.
+/// A function that receives events from any thread.
 pub type Tell<'a> = &'a (dyn Fn(Event) + Sync);
 
-/// Looks at every zone of the index.
+/// Returns the relevant properties of all zones of the index.
 ///
 /// # Errors
-/// When the index cannot be read.
+/// Fails if the index cannot be read.
 pub fn survey(host: &Host) -> Result<Survey, Error> {
     let mut survey = Survey::default();
     for entry in Index::load(&host.root)?.entries() {
@@ -100,7 +100,7 @@ fn known(host: &Host, entry: &Entry) -> Result<Option<Known>, Error> {
     let config = match xml::load(&host.root, zone) {
         Ok(config) => config,
         Err(store::Error::NoSuchZone(_)) => return Ok(None),
-        // Whatever is damaged, it runs and must end with the host.
+        // Even if its configuration is damaged, a running zone must stop with the host.
         Err(_) if state.is_active() => Config::new(zone.clone()),
         Err(error) => return Err(error.into()),
     };
@@ -123,7 +123,7 @@ fn known(host: &Host, entry: &Entry) -> Result<Option<Known>, Error> {
     }))
 }
 
-/// Does a job and tells of it.
+/// Carries out a job, and reports its begin and end as events.
 fn told(job: &Job, tell: Tell<'_>, act: impl FnOnce() -> End) {
     tell(Event::Begun(job.zone.clone()));
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! `zoneadm shutdown`: init ends the zone in order.
+//! `zoneadm shutdown`: stops a zone in order through its init.
 
 use std::time::Duration;
 
@@ -15,10 +15,11 @@ use subject::{Start, Subject};
 /// Timeout of a zone's shutdown: the stop timeout of the zones service.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(100);
 
-/// Shuts a running zone down, and boots it again if `reboot` says how.
+/// Shuts a running zone down. If `reboot` contains boot options, boots the zone again.
 ///
 /// # Errors
-/// [`Error::Daemon`] when it takes longer than [`SHUTDOWN_TIMEOUT`]; it then goes on shutting down.
+/// Fails with [`Error::Daemon`] if the shutdown takes longer than [`SHUTDOWN_TIMEOUT`]. The zone
+/// then continues to shut down.
 pub fn shutdown(
     host: &Host,
     zone: &ZoneName,
@@ -31,7 +32,7 @@ pub fn shutdown(
     };
     let mut subject = match start {
         Start::Go(subject) => subject,
-        // It rebooted itself, and was down when it was to boot again.
+        // The zone rebooted itself. This command found the zone down before it could boot again.
         Start::Already(_) if was_cut => {
             return match reboot {
                 Some(options) => crate::boot::boot(host, zone, options, false),
@@ -60,10 +61,10 @@ pub fn shutdown(
     start_locked(host, &subject, Verb::Boot, options, false)
 }
 
-/// Shuts a running zone down in no more than this time.
+/// Shuts a running zone down within the time `patience`.
 ///
 /// # Errors
-/// As [`shutdown`].
+/// Fails as [`shutdown`] does.
 pub fn shutdown_within(host: &Host, zone: &ZoneName, patience: Duration) -> Result<Outcome, Error> {
     let (start, was_cut) = Subject::admit_cutting(host, zone, Verb::Shutdown)?;
     match start {
@@ -73,7 +74,8 @@ pub fn shutdown_within(host: &Host, zone: &ZoneName, patience: Duration) -> Resu
     }
 }
 
-/// Asks a zone's zoneadmd for it, and waits. The zone's lock is held.
+/// Asks the zone's zoneadmd to shut the zone down, and waits for the end. The caller must hold the
+/// zone's lock.
 fn ask(host: &Host, zone: &ZoneName, patience: Duration) -> Result<(), Error> {
     let socket = client::connect_or_adopt(host, zone)?;
     let answer = client::ask_within(&socket, &Request::Shutdown, patience);
@@ -83,7 +85,7 @@ fn ask(host: &Host, zone: &ZoneName, patience: Duration) -> Result<(), Error> {
     answer?.ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))
 }
 
-/// Fails when the init of a running zone has not made itself ready for the order to shut down.
+/// Fails if the init of a running zone neither catches nor blocks its shutdown signal.
 fn refuse_deaf_init(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     let Some(known) = store::runtime::load(&host.root, zone)? else {
         return Ok(());

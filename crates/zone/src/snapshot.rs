@@ -1,8 +1,10 @@
-//! `zoneadm snapshot` and `destroy-snapshot`: the root of a zone under a name.
+//! `zoneadm snapshot` and `destroy-snapshot`: keep the root of a zone under a name, and remove such
+//! a snapshot.
 //!
-//! Of a halted zone the top becomes a layer: nothing is copied. A mounted overlay
-//! goes on writing into its top wherever that is renamed to, so of a running zone the
-//! top is copied while the zone stands still, and the copy becomes the layer.
+//! The top of a halted zone is turned into a layer, and nothing is copied. This is impossible for a
+//! running zone, because a mounted overlay continues to write to its top even after the top is
+//! renamed. So the top of a running zone is copied while the zone is frozen, and the copy becomes
+//! the layer.
 
 use limits::ZoneCgroups;
 use model::plan::{Step, ZonePlan};
@@ -20,7 +22,8 @@ use subject::{Start, Subject};
 /// Makes a snapshot of a halted or running zone.
 ///
 /// # Errors
-/// [`Error::Step`]; there is then no snapshot, and a running zone runs.
+/// Fails with [`Error::Step`] if a step failed. No snapshot exists then, and a running zone
+/// continues to run.
 pub fn snapshot(
     host: &Host,
     zone: &ZoneName,
@@ -31,10 +34,11 @@ pub fn snapshot(
     act(host, zone, Verb::Snapshot, name, dry_run, progress)
 }
 
-/// Removes a snapshot, and layers that nobody else needs.
+/// Removes a snapshot, and the layers that only this snapshot needs.
 ///
 /// # Errors
-/// [`Error::Step`] when there is no such snapshot.
+/// Fails with [`Error::Refused`] if the snapshot does not exist, and with [`Error::Step`] if a step
+/// failed.
 pub fn destroy(host: &Host, zone: &ZoneName, name: &Name, dry_run: bool) -> Result<Outcome, Error> {
     act(
         host,
@@ -61,10 +65,10 @@ pub(crate) fn act(
     carry_out(host, &subject, verb, name, dry_run, progress)
 }
 
-/// Makes a snapshot of a zone whose lock is held, halted or running.
+/// Makes a snapshot of a halted or running zone whose lock the caller holds.
 ///
 /// # Errors
-/// As [`snapshot`].
+/// Fails as [`snapshot`] does.
 pub fn of_locked(host: &Host, subject: &Subject, name: &Name) -> Result<(), Error> {
     carry_out(host, subject, Verb::Snapshot, name, false, &mut |_| {}).map(drop)
 }
@@ -83,14 +87,14 @@ fn carry_out(
     let stops = running && driver.stops_for_snapshots();
     let mut plan = plan(subject, verb, name, stops);
     if stops && verb == Verb::Snapshot {
-        // As for a halted zone, where sealing merges.
+        // Many layers are merged first. For a halted zone the sealing of the top does this.
         plan.steps.splice(0..0, merge::before_snapshot(subject)?);
     }
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
     }
     let known = driver.snapshots(&subject.zonepath)?;
-    // Before a zone is stopped for nothing.
+    // This check comes before the zone is frozen, so that no zone is frozen without need.
     match known.iter().any(|one| one.name == *name) {
         true if verb == Verb::Snapshot => {
             return Err(Error::Refused(format!("has a snapshot {name} already.")));
@@ -141,7 +145,7 @@ fn plan(subject: &Subject, verb: Verb, name: &Name, stops: bool) -> ZonePlan {
     }
 }
 
-/// A running zone on its way to a snapshot. Dropping it lets the zone go on.
+/// A running zone of which a snapshot is being made. Dropping this value thaws the zone.
 struct Taking<'a> {
     host: &'a Host,
     subject: &'a Subject,
@@ -184,7 +188,8 @@ fn of_running(
             });
         }
     }
-    // One more moment at which a crash must do no harm: all done, nothing said.
+    // This is one more point at which a crash must do no harm: the work is complete, but the user
+    // has no message yet.
     let _ = fault.strikes(plan.verb.as_str());
     Ok(())
 }
@@ -226,7 +231,7 @@ impl Taking<'_> {
     }
 }
 
-/// Returns the message about the cost of a snapshot of a running zone.
+/// Returns a message with the number of copied files and the time for which the zone was frozen.
 fn said(copy: &TopCopy, stood: std::time::Duration) -> String {
     let how = match copy.method {
         Method::Subvolume => "Made a snapshot of its subvolume".to_owned(),

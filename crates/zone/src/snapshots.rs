@@ -10,27 +10,27 @@ use store::index::Index;
 
 use host::{Error, Host};
 
-/// A line of `zoneadm snapshots`.
+/// A line of `zoneadm snapshots`: a snapshot of a zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// The zone.
+    /// The name of the zone.
     pub zone: String,
-    /// The snapshot.
+    /// The name of the snapshot.
     pub name: String,
-    /// When it was made, in seconds since 1970.
+    /// The time of creation, in seconds since 1970.
     pub created: u64,
-    /// Layers it stands on.
+    /// Number of layers of the snapshot.
     pub layers: usize,
-    /// Bytes that removing it frees.
+    /// Number of bytes that the removal of the snapshot frees.
     pub used_bytes: u64,
-    /// Bytes in all its layers, shared ones included.
+    /// Number of bytes in all layers of the snapshot, including shared layers.
     pub referenced_bytes: u64,
 }
 
-/// Lists the snapshots of a zone, the oldest first. Walks through their files.
+/// Lists the snapshots of a zone, the oldest first. Reads the sizes of all their files.
 ///
 /// # Errors
-/// [`Error::Refused`] for a zone without a root.
+/// Fails with [`Error::Refused`] if the zone has no root.
 pub fn snapshots(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
     let index = Index::load(&host.root)?;
     let entry = index.get(zone)?;

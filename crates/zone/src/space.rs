@@ -1,4 +1,4 @@
-//! `zoneadm storage`: shows how the root of a zone is stored, and its space.
+//! `zoneadm storage`: shows how the root of a zone is stored, and the space that it occupies.
 
 use model::verb::Admission;
 use model::{Verb, ZoneName};
@@ -8,35 +8,36 @@ use store::index::Index;
 
 use host::{Error, Host};
 
-/// A line of `zoneadm storage`.
+/// A line of `zoneadm storage`: the storage of a zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// The zone.
+    /// The name of the zone.
     pub zone: String,
-    /// The storage driver.
+    /// The name of the storage driver.
     pub driver: String,
-    /// The type of file system that the zonepath is on.
+    /// The type of the zonepath's file system.
     pub fstype: String,
-    /// Layers below the writable top.
+    /// Number of layers below the writable top.
     pub layers: usize,
-    /// Layers that a running zone has mounted until its next boot takes the others.
+    /// Number of layers that a running zone still has mounted, if its next boot will use other
+    /// layers; `None` otherwise.
     pub mounted_layers: Option<usize>,
-    /// Named snapshots.
+    /// Number of named snapshots.
     pub snapshots: usize,
-    /// Bytes in the top: the files of this zone alone.
+    /// Number of bytes in the top, which contains the files of this zone alone.
     pub own_bytes: u64,
-    /// Files, folders and links in the top.
+    /// Number of files, folders and links in the top.
     pub own_files: u64,
-    /// Bytes in the layers below, which others may share.
+    /// Number of bytes in the layers below the top. Other zones may share these layers.
     pub shared_bytes: u64,
-    /// The limit of the top, in bytes.
+    /// The limit of the top in bytes; `None` if it has no limit.
     pub quota: Option<u64>,
 }
 
-/// Looks at the storage of a zone; walks through its files.
+/// Returns the storage of a zone. Reads the sizes of all its files.
 ///
 /// # Errors
-/// [`Error::Refused`] for a zone without a root.
+/// Fails with [`Error::Refused`] if the zone has no root.
 pub fn of(host: &Host, zone: &ZoneName) -> Result<Row, Error> {
     let index = Index::load(&host.root)?;
     let entry = index.get(zone)?;

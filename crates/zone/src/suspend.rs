@@ -1,4 +1,5 @@
-//! `zoneadm suspend`: keeps a zone's memory and ends it; the next boot goes on there.
+//! `zoneadm suspend`: saves the memory of a kernel zone in an image and ends the zone. The next
+//! boot resumes from this image.
 
 mod image_place;
 
@@ -24,23 +25,24 @@ use subject::{Start, Subject};
 
 pub use image_place::{is_suspended, place};
 
-/// Timeout for a suspend or resume without a time limit of its own: an hour, for a zone with very
-/// much memory on a slow disk.
+/// Timeout of a suspend or resume for which the caller sets no time limit: one hour, enough for a
+/// zone with very much memory on a slow disk.
 const SUSPEND_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Suspends a zone.
 ///
 /// # Errors
-/// [`Error::Refused`] for a zone whose memory cannot be kept, with the alternative;
-/// [`Error::Daemon`] if saving failed: the zone then continues to run.
+/// Fails with [`Error::Refused`] if the zone cannot be suspended; the message names the
+/// alternative. Fails with [`Error::Daemon`] if the memory cannot be saved. The zone then continues
+/// to run.
 pub fn suspend(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Error> {
     act(host, zone, SUSPEND_TIMEOUT, dry_run)
 }
 
-/// [`suspend`], in no more than this time. After that the zone runs on.
+/// Suspends a zone within the time `patience`. If the time is over, the zone continues to run.
 ///
 /// # Errors
-/// See [`suspend`].
+/// Fails as [`suspend`] does.
 pub(crate) fn suspend_within(
     host: &Host,
     zone: &ZoneName,
@@ -65,7 +67,7 @@ fn act(host: &Host, zone: &ZoneName, patience: Duration, dry_run: bool) -> Resul
     Ok(Outcome::Done)
 }
 
-/// Suspends a zone whose lock is held already.
+/// Suspends a zone whose lock the caller holds.
 pub fn suspend_locked(host: &Host, subject: &Subject) -> Result<(), Error> {
     let (path, running) = place(host, subject)?;
     suspending(host, subject, path, &running, SUSPEND_TIMEOUT)
@@ -80,14 +82,14 @@ fn suspending(
 ) -> Result<(), Error> {
     let zone = &subject.entry.name;
     let config = subject.config(host)?;
-    // Its own is used up while it runs.
+    // A running zone has no image, so this file is not the zone's image.
     if image::exists(&path) {
         return Err(Error::Refused(format!(
             "{} is there already, and no image of this zone: move it away.",
             path.display()
         )));
     }
-    // The present configuration: the next boot looks for the image at its path.
+    // The key comes from the present configuration, because the next boot reads the key from there.
     let key = image::key_source(&config, &subject.zonepath);
     image::make_key(&key)?;
     image::read_key(&key).map_err(unusable)?;
@@ -99,7 +101,7 @@ fn suspending(
         &subject.zonepath,
         Added::Refused,
     )?);
-    // The variables of its firmware must be unchanged, too.
+    // The file with the firmware variables must also be unchanged when the zone resumes.
     let nvram = record.nvram.map(|nvram| subject.zonepath.join(nvram.file));
     disks.extend(nvram);
     let order = Suspend {
@@ -110,17 +112,18 @@ fn suspending(
         seconds: patience.as_secs().max(1),
     };
     let socket = client::connect_or_adopt(host, zone)?;
-    // It keeps the time itself, and has a little more to bring the zone back.
+    // zoneadmd keeps the time limit itself. This timeout is longer, so that zoneadmd has time to
+    // let the zone run again.
     let patience = patience.saturating_add(Duration::from_secs(20));
     client::ask_within(&socket, &Request::Suspend(Box::new(order)), patience)?
         .ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))
 }
 
-/// Returns the description of a running machine without its disks: it must be the same on the host
-/// where it resumes.
+/// Returns the description of a running guest without its disks. A host on which the guest resumes
+/// must have the same description.
 ///
 /// # Errors
-/// [`Error::Refused`] for one that goes on nowhere.
+/// Fails with [`Error::Refused`] if the guest cannot resume on any host.
 pub fn machine_of(host: &Host, subject: &Subject) -> Result<Value, Error> {
     let refused = |why: String| Error::Refused(format!("{why}."));
     let runtime = subject.runtime.as_ref();
@@ -146,17 +149,17 @@ pub fn machine_of(host: &Host, subject: &Subject) -> Result<Value, Error> {
     .map_err(unusable)
 }
 
-/// Returns the refusal for an image that cannot be used, as a sentence.
+/// Converts an error of an image to a refusal.
 #[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
 fn unusable(error: image::ImageError) -> Error {
     Error::Refused(format!("{}.", flatten(&error)))
 }
 
-/// Returns the description that the machine of a zone would have here, as [`machine_of`] for a
-/// running one.
+/// Returns the description that the guest of a zone would have on this host, in the form of
+/// [`machine_of`].
 ///
 /// # Errors
-/// Fails with the reason why it cannot be started.
+/// Fails with the reason why the guest cannot start on this host.
 pub fn machine_here(host: &Host, subject: &Subject, config: &Config) -> Result<Value, Error> {
     let facts = kind::of(config).boot_facts(host, subject, config, Added::Refused)?;
     let plan = plan_on(
@@ -176,7 +179,7 @@ pub fn machine_here(host: &Host, subject: &Subject, config: &Config) -> Result<V
     image::identity(&version, words, &[], &subject.zonepath, 0).map_err(unusable)
 }
 
-/// The file of each disk that is written to.
+/// Returns the file of each disk to which the guest writes.
 fn written(disks: Vec<disks::Files>) -> Vec<PathBuf> {
     disks
         .into_iter()

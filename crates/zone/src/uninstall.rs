@@ -15,7 +15,7 @@ use platform::kind;
 use subject::network::Records;
 use subject::{Start, Subject};
 
-/// A zone that is about to be uninstalled, locked.
+/// A locked zone that is about to be uninstalled.
 #[derive(Debug)]
 pub struct Subjected {
     entry: Entry,
@@ -26,26 +26,27 @@ pub struct Subjected {
 }
 
 impl Subjected {
-    /// The zone's name.
+    /// Returns the name of the zone.
     #[must_use]
     pub const fn zone(&self) -> &ZoneName {
         &self.entry.name
     }
 }
 
-/// The ways to begin an uninstall.
+/// The result of admitting a zone to an uninstall.
 #[derive(Debug)]
 pub enum Admitted {
-    /// With this zone.
+    /// The zone can be uninstalled.
     Go(Box<Subjected>),
-    /// Not at all: this is all there is to say.
+    /// No uninstall is needed or wanted, with the outcome to report.
     Over(Outcome),
 }
 
 /// Uninstalls a zone.
 ///
 /// # Errors
-/// [`Error::Step`]: the zone is then incomplete and can be uninstalled again.
+/// Fails with [`Error::Step`] if a step failed. The zone is then incomplete and can be uninstalled
+/// again.
 pub fn uninstall(
     host: &Host,
     zone: &ZoneName,
@@ -60,8 +61,9 @@ pub fn uninstall(
     carry_out(host, &subject, &plan, progress, &mut |entry| {
         let is_mark = entry.state == State::Incomplete;
         match executor::record_now(host, entry) {
-            // Removing the zone makes the room for the last record. A kill meanwhile leaves an
-            // installed zone without root, and every command says so.
+            // A full disk is accepted here, because the removal of the zone makes space for the
+            // last record. If the process is killed meanwhile, an installed zone without a root
+            // remains, and every command reports this.
             Err(error) if is_mark && is_full(&error) => Ok(()),
             other => other,
         }
@@ -69,10 +71,12 @@ pub fn uninstall(
     Ok(Outcome::Done)
 }
 
-/// The first part for one of many zones; then [`mark_all`], [`remove`], [`store_all`].
+/// Admits one of several zones to an uninstall. The caller then calls [`mark_all`], [`remove`] and
+/// [`store_all`].
 ///
 /// # Errors
-/// [`Error::Refused`]; no such zone; its lock is held.
+/// Fails if the zone does not exist, if its lock is held, or with [`Error::Refused`] if its state
+/// does not allow an uninstall.
 pub fn admit(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Admitted, Error> {
     let subject = match Subject::admit(host, zone, Verb::Uninstall)? {
         Start::Go(subject) => subject,
@@ -92,10 +96,10 @@ pub fn admit(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Admitted, Er
     Ok(Admitted::Go(Box::new(subject)))
 }
 
-/// Stores many zones as incomplete, in one write.
+/// Stores several zones as incomplete in one write of the index.
 ///
 /// # Errors
-/// [`Error::Store`]: nothing has happened then.
+/// Fails with [`Error::Store`]. No zone has changed then.
 pub fn mark_all(host: &Host, subjects: &[Box<Subjected>]) -> Result<(), Error> {
     let marked = subjects.iter().map(|subject| Entry {
         state: State::Incomplete,
@@ -107,17 +111,17 @@ pub fn mark_all(host: &Host, subjects: &[Box<Subjected>]) -> Result<(), Error> {
     }
 }
 
-/// Removes the files of a marked zone, and returns the entry for [`store_all`].
+/// Removes the files of a zone that is marked incomplete, and returns the entry for [`store_all`].
 ///
 /// # Errors
-/// [`Error::Step`]: the zone stays incomplete and can be uninstalled again.
+/// Fails with [`Error::Step`]. The zone stays incomplete and can be uninstalled again.
 pub fn remove(
     host: &Host,
     subject: &Subjected,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Entry, Error> {
     let mut plan = plan(subject);
-    // The mark is set.
+    // The first step, which marks the zone as incomplete, was already carried out.
     plan.steps.remove(0);
     let mut after = subject.entry.clone();
     carry_out(host, subject, &plan, progress, &mut |entry| {
@@ -127,10 +131,10 @@ pub fn remove(
     Ok(after)
 }
 
-/// Stores the removed zones as configured, in one write.
+/// Stores the uninstalled zones as configured in one write of the index.
 ///
 /// # Errors
-/// [`Error::Store`]: they stay incomplete.
+/// Fails with [`Error::Store`]. The zones stay incomplete.
 pub fn store_all(host: &Host, removed: Vec<Entry>) -> Result<(), Error> {
     Ok(executor::record_all(host, removed)?)
 }
@@ -144,7 +148,8 @@ fn carry_out(
 ) -> Result<(), Error> {
     let zone = &subject.entry.name;
     subject::settle(host, zone)?;
-    // Also without a record: zoneadmd may have died before it wrote one.
+    // This also clears the control groups of a zone without a record, because zoneadmd may have
+    // died before it wrote the record.
     let base = Base::find(&host.cgroup)?;
     subject::clear(&ZoneCgroups::of(&base, zone))?;
     Records::of(&host.root).let_go(zone)?;
@@ -152,13 +157,12 @@ fn carry_out(
     let mut work = Work::new(host, &subject.config, entry, record, progress);
     executor::run(&mut work, plan, &mut host.fault.clone())?;
     if subject.was == State::Incomplete {
-        // An install or clone that was killed here may have left more files beside it than a
-        // complete zone. That nobody looks for it now loses no more than space: the next command
-        // finds it, too.
+        // A killed install or clone may have left layers beside the zonepath. An error of their
+        // removal is ignored: it costs only space, and the next command finds these layers too.
         let layers = subject.zonepath.with_file_name(".layers");
         let _ = storage::collect(&layers, storage::Lost::Keep);
     }
-    // The last zone to go takes the control groups of all along.
+    // The last zone of the host also removes the control groups that all zones share.
     limits::hierarchy::tidy(&base);
     Ok(())
 }

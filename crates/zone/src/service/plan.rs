@@ -11,56 +11,58 @@ use serde::Serialize;
 /// The properties of a zone that matter when the host boots or shuts down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// The zone.
+    /// The name of the zone.
     pub zone: ZoneName,
-    /// Its state.
+    /// The state of the zone.
     pub state: State,
-    /// The behaviour of its brand.
+    /// The behaviour of the zone's brand.
     pub family: Family,
-    /// True if it boots with the host.
+    /// True if the zone boots with the host.
     pub autoboot: bool,
-    /// When it does.
+    /// The priority at which the zone boots with the host.
     pub priority: BootPriority,
-    /// The action when the host shuts down.
+    /// The configured action for the zone when the host shuts down.
     pub autoshutdown: Autoshutdown,
-    /// True if its memory is kept in an image.
+    /// True if the zone's memory is in a suspend image.
     pub suspended: bool,
-    /// True if it is active and its zoneadmd died.
+    /// True if the zone is active and its zoneadmd died.
     pub orphaned: bool,
-    /// True if it is not active and there are records as if it were.
+    /// True if the zone is not active, but records of an active zone exist.
     pub remains: bool,
 }
 
-/// The action on a zone.
+/// The action of the service on a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Deed {
-    /// Removes its remains after a crash.
+    /// Removes the remains of the zone after a crash.
     Clear,
-    /// Starts a zoneadmd for a running zone whose own died.
+    /// Starts a new zoneadmd for a running zone whose zoneadmd died.
     Adopt,
-    /// Boots it.
+    /// Boots the zone.
     Boot,
-    /// Boots it from its image.
+    /// Resumes the zone from its suspend image.
     Resume,
-    /// Nothing: it should boot and cannot, as only uninstall helps it.
+    /// Reports an error: the zone should boot with the host but is incomplete, and only uninstall
+    /// ends this state.
     Complain,
-    /// Lets its init stop everything.
+    /// Shuts the zone down through its init.
     Shutdown,
-    /// Keeps its memory and ends it.
+    /// Saves the zone's memory in an image and ends the zone.
     Suspend,
-    /// Kills its processes.
+    /// Kills the processes of the zone.
     Halt,
 }
 
-/// A zone and the work on it.
+/// An action on a zone, which the service carries out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// The zone.
+    /// The name of the zone.
     pub zone: ZoneName,
-    /// The action.
+    /// The action on the zone.
     pub deed: Deed,
-    /// Jobs of a later priority begin when those of an earlier one are over.
+    /// The priority of the job. Jobs of a priority begin after all jobs of higher priorities have
+    /// ended.
     pub wave: BootPriority,
 }
 
@@ -93,7 +95,8 @@ impl fmt::Display for Job {
     }
 }
 
-/// Returns the jobs when the host boots: repairs first, then boots in the order of priorities.
+/// Returns the jobs for the start of the host: repairs first, then boots in the order of their
+/// priorities.
 #[must_use]
 pub fn start(zones: &[Known]) -> Vec<Job> {
     let mut jobs: Vec<Job> = zones.iter().filter_map(start_one).collect();
@@ -103,7 +106,7 @@ pub fn start(zones: &[Known]) -> Vec<Job> {
 
 fn start_one(known: &Known) -> Option<Job> {
     let (deed, wave) = match known.state {
-        // Booting removes the remains, too.
+        // A boot also removes the remains of a crash, so no separate job is needed.
         State::Installed if known.autoboot && known.suspended => (Deed::Resume, known.priority),
         State::Installed if known.autoboot => (Deed::Boot, known.priority),
         State::Incomplete if known.autoboot => (Deed::Complain, known.priority),
@@ -121,7 +124,7 @@ fn start_one(known: &Known) -> Option<Job> {
     })
 }
 
-/// Returns the jobs when the host shuts down, all of them at the same time.
+/// Returns the jobs for the shutdown of the host. All of them run at the same time.
 #[must_use]
 pub fn stop(zones: &[Known]) -> Vec<Job> {
     zones.iter().filter_map(stop_one).collect()
@@ -132,9 +135,10 @@ fn stop_one(known: &Known) -> Option<Job> {
         (State::Running, Autoshutdown::Shutdown) => Deed::Shutdown,
         (State::Running, Autoshutdown::Halt) => Deed::Halt,
         (State::Running, Autoshutdown::Suspend) if known.family == Family::Kz => Deed::Suspend,
-        // verify refuses it; if it is configured all the same, it must not kill a zone.
+        // verify refuses this setting for zones that cannot be suspended. If it is configured
+        // nevertheless, the zone is shut down and not killed.
         (State::Running, Autoshutdown::Suspend) => Deed::Shutdown,
-        // Nobody in it can be asked.
+        // In these states no init can receive an order to shut down.
         (state, _) if state.is_active() => Deed::Halt,
         _ => return None,
     };
@@ -145,32 +149,32 @@ fn stop_one(known: &Known) -> Option<Job> {
     })
 }
 
-/// The timeout of a stop.
+/// The timeout for stopping all zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience(Duration);
 
 impl Default for Patience {
-    /// As the stop method of the zones service has.
+    /// Returns the timeout of the zones service's stop method.
     fn default() -> Self {
         Self(crate::shutdown::SHUTDOWN_TIMEOUT)
     }
 }
 
 impl Patience {
-    /// So long for all of it.
+    /// Returns a timeout of this duration for the whole stop.
     #[must_use]
     pub const fn new(all: Duration) -> Self {
         Self(all)
     }
 
-    /// All of it.
+    /// Returns the duration of the whole stop.
     #[must_use]
     pub const fn all(self) -> Duration {
         self.0
     }
 
-    /// The part in which zones may stop in order: three quarters. The rest of the time is for
-    /// killing the zones that did not.
+    /// Returns the time in which zones may stop in order: three quarters of the timeout. The rest
+    /// of the time is reserved for killing the other zones.
     #[must_use]
     pub fn clean(self) -> Duration {
         self.0 * 3 / 4

@@ -14,8 +14,8 @@ use control::client;
 use host::{Error, Host, flatten, parallel};
 use platform::controls;
 
-/// Does these jobs, several at a time. Those of a lower priority wait until the ones of
-/// a higher are over, well or not.
+/// Carries out jobs, several at the same time. Jobs of a lower priority begin after all jobs of a
+/// higher priority have ended, even if some of those failed.
 pub fn start(host: &Host, jobs: &[Job], tell: Tell<'_>) {
     for priority in BootPriority::ALL {
         let wave: Vec<&Job> = jobs.iter().filter(|job| job.wave == priority).collect();
@@ -32,7 +32,7 @@ fn one(host: &Host, job: &Job) -> End {
         Deed::Complain => Err(Error::Refused(
             "zone is incomplete; uninstall required.".to_owned(),
         )),
-        // Nothing that a start is planned with.
+        // A plan for the start of the host contains no such job.
         Deed::Shutdown | Deed::Suspend | Deed::Halt => Ok(Outcome::Done),
     };
     match result {
@@ -43,19 +43,20 @@ fn one(host: &Host, job: &Job) -> End {
     }
 }
 
-/// Removes the remains of a zone that died together with its zoneadmd: control groups, objects of
-/// its network on the host, records.
+/// Removes the remains of a zone that died together with its zoneadmd: control groups, network
+/// objects on the host, and records.
 fn clear(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     let (_lock, _, _) = subject::lock_known(host, zone, Wait::No)?;
-    // Another command may have booted it since: a live zone must not be cleaned up.
+    // Another command may have booted the zone meanwhile, and a running zone must not be cleaned
+    // up.
     if runtime::load(&host.root, zone)?.is_some() {
         return Ok(());
     }
     subject::settle(host, zone)
 }
 
-/// Undoes installs, clones and uninstalls that were cut off, and sets the shares of the global
-/// zone. Returns remarks for the user.
+/// Undoes interrupted installs, clones and uninstalls, and sets the CPU shares of the global zone.
+/// Returns remarks for the user.
 #[must_use]
 pub fn tidy(host: &Host) -> Vec<String> {
     let mut remarks = Vec::new();

@@ -11,28 +11,28 @@ use crate::service::{End, Tell, survey, told};
 use crate::{halt, shutdown, suspend};
 use host::{Error, Host, flatten};
 
-/// Ends all these zones at the same time, each in its way. A zone that is not down after
-/// three quarters of the time is killed.
+/// Stops the zones of all jobs at the same time, each by its configured action. A zone that is not
+/// down after three quarters of the time is killed.
 pub fn stop(host: &Host, jobs: &[Job], patience: Patience, tell: Tell<'_>) {
     let began = Instant::now();
-    // A thread for each: they do nothing but wait, and none must wait for another.
+    // Each job has its own thread, because the threads only wait and no job may wait for another.
     std::thread::scope(|scope| {
         for job in jobs {
             let act = move || told(job, tell, || one(host, job, patience, began));
             let spawned = std::thread::Builder::new().spawn_scoped(scope, act);
             if spawned.is_err() {
-                // As many as there may be are at work; this one is not left out.
+                // The limit of threads is reached, so this thread carries the job out itself.
                 act();
             }
         }
     });
 }
 
-/// Zones that are up all the same: those that would not stop, and any that somebody
-/// booted meanwhile.
+/// Returns the zones that are still active: zones that did not stop, and zones that were booted
+/// meanwhile.
 ///
 /// # Errors
-/// When the index cannot be read.
+/// Fails if the index cannot be read.
 pub fn still_up(host: &Host) -> Result<Vec<ZoneName>, Error> {
     let zones = survey(host)?.zones.into_iter();
     let up = zones.filter(|known| known.state.is_active());
@@ -42,8 +42,8 @@ pub fn still_up(host: &Host) -> Result<Vec<ZoneName>, Error> {
 fn one(host: &Host, job: &Job, patience: Patience, began: Instant) -> End {
     let zone = &job.zone;
     let (clean, last) = (began + patience.clean(), began + patience.all());
-    // A command that boots, resumes or ends it at this moment is not disturbed: its state
-    // afterwards counts.
+    // If another command boots, resumes or stops the zone now, this job waits for that command. The
+    // zone's state afterwards decides.
     let now = patiently(clean, || again(host, zone));
     let Some(deed) = now.unwrap_or(Some(job.deed)) else {
         return End::Already;
@@ -60,7 +60,7 @@ fn one(host: &Host, job: &Job, patience: Patience, began: Instant) -> End {
     };
     let halted = patiently(last, || halt::halt_within(host, zone, left(last)));
     match (halted, why) {
-        // It went down by itself, or just in time.
+        // The zone went down by itself, or just before the halt.
         (Ok(Outcome::Already(_)), _) => End::Already,
         (Ok(_), None) => End::Well(Vec::new()),
         (Ok(_), Some(why)) => End::Forced(why),
@@ -71,7 +71,8 @@ fn one(host: &Host, job: &Job, patience: Patience, began: Instant) -> End {
     }
 }
 
-/// Returns the action for a zone in its present state once no other command works on it.
+/// Waits until no other command works on the zone, and returns the action for its state then;
+/// `None` if no action is needed.
 fn again(host: &Host, zone: &ZoneName) -> Result<Option<Deed>, Error> {
     let (_lock, entry, _) = subject::lock_known(host, zone, Wait::No)?;
     let known = crate::service::known(host, &entry)?;
@@ -79,7 +80,7 @@ fn again(host: &Host, zone: &ZoneName) -> Result<Option<Deed>, Error> {
     Ok(jobs.first().map(|job| job.deed))
 }
 
-/// The way that loses nothing; `None` where none is wanted.
+/// Stops a zone by the action that loses no data; `None` if the zone is to be halted.
 fn in_order(
     host: &Host,
     zone: &ZoneName,
@@ -95,8 +96,8 @@ fn in_order(
     }
 }
 
-/// Suspends a zone. A zone that cannot be suspended continues to run. While time remains,
-/// it is shut down: this loses the state of its programs, but no written data.
+/// Suspends a zone. If this fails, the zone continues to run. If time remains, the zone is then
+/// shut down: this loses the state of its programs, but no written data.
 fn suspend_or(
     suspend: impl FnOnce() -> Result<Outcome, Error>,
     shut_down: impl FnOnce() -> Result<Outcome, Error>,
@@ -118,7 +119,7 @@ fn suspend_or(
     }
 }
 
-/// Tries again as long as another command holds the zone's lock.
+/// Repeats `act` while another command holds the zone's lock, at most until `end`.
 fn patiently<T>(end: Instant, mut act: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     loop {
         match act() {
@@ -128,7 +129,7 @@ fn patiently<T>(end: Instant, mut act: impl FnMut() -> Result<T, Error>) -> Resu
     }
 }
 
-/// The time until then; a moment when it is over, as nothing can be done in no time.
+/// Returns the time until `end`, but at least 100 ms, because a command needs some time.
 fn left(end: Instant) -> Duration {
     let left = end.saturating_duration_since(Instant::now());
     left.max(Duration::from_millis(100))

@@ -1,4 +1,4 @@
-//! The path of a zone's image: whether there is one, and whether it can be used.
+//! Finds the path of a zone's suspend image, and checks that the path can be used.
 
 use std::path::{Path, PathBuf};
 
@@ -10,15 +10,16 @@ use kernelzone::image;
 use platform::kind;
 use subject::Subject;
 
-/// Returns the path of a running zone's image, and the configuration that it runs with.
+/// Returns the path of a running zone's image, and the running configuration.
 ///
 /// # Errors
-/// [`Error::Refused`] if the zone cannot be suspended, or its configuration has no path
-/// for an image.
+/// Fails with [`Error::Refused`] if the zone cannot be suspended, or if its configuration has no
+/// path for an image.
 pub fn place(host: &Host, subject: &Subject) -> Result<(PathBuf, Config), Error> {
     let config = subject.config(host)?;
     kind::of(&config).admit(Verb::Suspend, &config)?;
-    // The running configuration counts: the next boot looks for the image at its path.
+    // Both configurations must have the same path: the zone is suspended by the running
+    // configuration, and the next boot looks for the image by the stored one.
     let running = store::xml::load_running(&host.root, &subject.entry.name)?;
     let (Some(path), Some(next)) = (image::path(host, &running), image::path(host, &config)) else {
         return Err(Error::Refused(
@@ -37,7 +38,7 @@ pub fn place(host: &Host, subject: &Subject) -> Result<(PathBuf, Config), Error>
     Ok((path, running))
 }
 
-/// Refuses an image whose folder is not there, before anything happens to the zone.
+/// Refuses an image whose folder does not exist, before the zone is changed.
 fn must_be_there(image: &Path) -> Result<(), Error> {
     match image.parent() {
         Some(folder) if !folder.is_dir() => Err(Error::Refused(format!(
@@ -48,7 +49,7 @@ fn must_be_there(image: &Path) -> Result<(), Error> {
     }
 }
 
-/// Returns whether a zone that is not active has an image of its memory.
+/// Returns true if an inactive zone has an image of its memory.
 pub fn is_suspended(host: &Host, entry: &Entry, config: &Config) -> bool {
     kind::of(config).is_suspended(host, entry, config)
 }
