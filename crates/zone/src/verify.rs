@@ -1,4 +1,4 @@
-//! `zoneadm verify`: whether a zone could run here, before anything is done.
+//! `zoneadm verify`: checks that a zone could run on this host, and changes nothing.
 
 mod sources;
 
@@ -19,10 +19,10 @@ use platform::kind;
 use subject::network;
 use subject::{DETACHED, Start, Subject};
 
-/// Verifies a zone as it is configured now.
+/// Verifies a zone with its present configuration.
 ///
 /// # Errors
-/// [`Error::Verify`] with every problem.
+/// Fails with [`Error::Verify`], which lists all problems.
 pub fn verify(host: &Host, zone: &ZoneName) -> Result<Outcome, Error> {
     let subject = match Subject::admit(host, zone, Verb::Verify)? {
         Start::Go(subject) => subject,
@@ -33,7 +33,8 @@ pub fn verify(host: &Host, zone: &ZoneName) -> Result<Outcome, Error> {
     Ok(Outcome::Done)
 }
 
-/// Returns a line for each setting that is legal but has no effect on this host, or may be a mistake.
+/// Returns a warning for each setting that is legal but has no effect on this host, or may be a
+/// mistake.
 #[must_use]
 pub fn warnings(host: &Host, config: &Config) -> Vec<String> {
     let mut lines = model::verify::without_effect(config);
@@ -54,16 +55,16 @@ pub fn warnings(host: &Host, config: &Config) -> Vec<String> {
     lines
 }
 
-/// The brand of a configuration.
+/// Returns the brand of a configuration.
 pub(crate) fn brand_of(config: &Config) -> Result<&'static dyn Brand, Error> {
     brand::by_name(config.brand()).ok_or_else(|| {
-        // Every brand that can be configured is known by name.
+        // This error is not expected, because every brand that can be configured is known by name.
         let brand = config.brand();
         Error::Refused(format!("zones of brand {brand} cannot be installed yet."))
     })
 }
 
-/// Checks the preconditions of `verb`. Collects all problems.
+/// Checks the preconditions of `verb`. Fails with a list of all problems.
 pub fn before(host: &Host, subject: &Subject, config: &Config, verb: Verb) -> Result<(), Error> {
     let mut problems: Vec<String> = model::verify::config(config)
         .iter()
@@ -78,7 +79,8 @@ pub fn before(host: &Host, subject: &Subject, config: &Config, verb: Verb) -> Re
         problems.extend(open_to_users(Path::new("/proc/sys/kernel")));
     }
     if config.zonepath() != subject.entry.zonepath {
-        // zonecfg writes the configuration first; the next commit completes the change.
+        // zonecfg writes the configuration before the index. If it was interrupted, the next commit
+        // completes the change.
         problems.push(format!(
             "a change of its zonepath from {} to {} was cut off: complete it with zonecfg -z {} commit",
             subject.entry.zonepath.display(),
@@ -86,7 +88,7 @@ pub fn before(host: &Host, subject: &Subject, config: &Config, verb: Verb) -> Re
             subject.entry.name
         ));
     }
-    // A zone is better down than open where it was to be closed.
+    // A zone must not boot without a protection that its configuration requests.
     if matches!(verb, Verb::Boot | Verb::Ready) {
         problems.extend(model::verify::without_protection(config));
     }
@@ -116,15 +118,16 @@ pub fn before(host: &Host, subject: &Subject, config: &Config, verb: Verb) -> Re
     }
 }
 
-/// Returns the settings of this host that allow users calls that the filter refuses: a zone without
-/// the filter needs the kernel to refuse them.
+/// Returns a problem for each setting of this host that allows ordinary users a call that the
+/// zone's seccomp filter would refuse. In a zone without the filter, the kernel must refuse these
+/// calls.
 fn open_to_users(settings: &Path) -> Vec<String> {
     let needed = [
         ("unprivileged_bpf_disabled", "bpf(2)"),
         ("dmesg_restrict", "the messages of the kernel"),
     ];
     let is_open = |name: &str| {
-        // A kernel without the setting does not have the interface either.
+        // A kernel without this setting does not have the interface that the setting protects.
         let text = fs::read_to_string(settings.join(name));
         text.is_ok_and(|text| text.trim() == "0")
     };
@@ -137,7 +140,7 @@ fn open_to_users(settings: &Path) -> Vec<String> {
     .collect()
 }
 
-/// A running zone that administers a dataset, or one above or below it.
+/// Returns the running zone that administers a dataset, or a dataset above or below it.
 fn taken_by(host: &Host, subject: &Subject, dataset: &str) -> Option<ZoneName> {
     let below = |low: &str, high: &str| {
         low.strip_prefix(high)
@@ -146,7 +149,7 @@ fn taken_by(host: &Host, subject: &Subject, dataset: &str) -> Option<ZoneName> {
     let others = subject.index.entries().iter().map(|entry| &entry.name);
     let mut others = others.filter(|name| **name != subject.entry.name);
     let holder = others.find(|name| {
-        // There while the zone runs.
+        // The running configuration of a zone exists while the zone runs.
         xml::load_running(&host.root, name).is_ok_and(|config| {
             let mut theirs = config.datasets();
             theirs.any(|theirs| below(&theirs, dataset) || below(dataset, &theirs))
@@ -155,7 +158,7 @@ fn taken_by(host: &Host, subject: &Subject, dataset: &str) -> Option<ZoneName> {
     holder.cloned()
 }
 
-/// Returns what is wrong with the zonepath, in the words of zoneadm(8) of illumos.
+/// Returns the problems of the zonepath, in the wording of zoneadm(8) of illumos.
 fn zonepath_problems(host: &Host, subject: &Subject, verb: Verb) -> Result<Vec<String>, Error> {
     let mut problems = Vec::new();
     check_zonepath(host, subject, &mut problems);
@@ -177,14 +180,14 @@ fn zonepath_problems(host: &Host, subject: &Subject, verb: Verb) -> Result<Vec<S
     Ok(problems)
 }
 
-/// Only root may access the zonepath, because it holds passwords and set-id programs of other
-/// systems.
+/// Checks that only root can access the zonepath, because it contains passwords and set-id programs
+/// of other systems.
 fn check_zonepath(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
     let path = subject.zonepath.as_path();
     let shown = subject.entry.zonepath.display();
     let stat = match fs::symlink_metadata(path) {
         Ok(stat) => stat,
-        // Install makes it.
+        // The zonepath of a configured zone may be missing, because install makes it.
         Err(_) if subject.state == State::Configured => {
             check_parent(host, subject, problems);
             return;
@@ -210,7 +213,8 @@ fn check_zonepath(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
         (0o002, "world", "writable"),
         (0o001, "world", "executable"),
     ] {
-        // Install and clone close it; a zone that is installed must have it closed.
+        // Install and clone close the zonepath, so it must be closed only for a zone that is no
+        // longer configured.
         if subject.state != State::Configured && mode & bit != 0 {
             problems.push(format!("{shown} must not be {who} {what}."));
         }
@@ -218,7 +222,8 @@ fn check_zonepath(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
     check_parent(host, subject, problems);
 }
 
-/// Returns a warning about the zonepath of a configured zone that install makes or closes.
+/// Returns a warning if the zonepath of a configured zone does not exist or is not closed. Install
+/// makes or closes it.
 fn unmade_zonepath(host: &Host, entry: &Entry) -> Option<String> {
     if entry.state != State::Configured {
         return None;
@@ -240,7 +245,8 @@ fn check_parent(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
     let shown = subject.entry.zonepath.display();
     let parent = subject.zonepath.parent().unwrap_or(Path::new("/"));
     if let (Ok(real), Ok(root)) = (parent.canonicalize(), host.root.dir().canonicalize()) {
-        // Links may lead to the alternate root, not on from there.
+        // A symbolic link may lead to the alternate root. Below the alternate root the path must
+        // not contain symbolic links.
         if real != Root::new(&root).path(&host.root.shown(parent)) {
             problems.push(format!(
                 "zonepath {shown} must not contain a symbolic link."
@@ -261,7 +267,7 @@ fn check_parent(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
     }
 }
 
-/// No zonepath lies in another.
+/// Checks that the zonepath does not overlap with the zonepath of another zone.
 fn check_overlap(host: &Host, subject: &Subject, problems: &mut Vec<String>) -> Result<(), Error> {
     let ours = &subject.entry.zonepath;
     for other in subject.index.entries() {
@@ -273,7 +279,7 @@ fn check_overlap(host: &Host, subject: &Subject, problems: &mut Vec<String>) -> 
             continue;
         }
         let overlap = ours.starts_with(theirs) || theirs.starts_with(ours);
-        // Looking at the state costs file accesses: only where it matters.
+        // The state of a zone is read only here, because reading it needs several file accesses.
         if overlap && subject::state(host, other)?.0 > State::Configured {
             problems.push(format!(
                 "{} zonepath ({}) and {} zonepath ({}) overlap.",
@@ -287,16 +293,18 @@ fn check_overlap(host: &Host, subject: &Subject, problems: &mut Vec<String>) -> 
     Ok(())
 }
 
-/// A quick look at two paths: of a thousand others hardly one begins alike.
+/// Returns false if two paths certainly do not overlap. This comparison is quick: on a host with a
+/// thousand zones it excludes almost all other zonepaths.
 fn may_overlap(a: &Path, b: &Path) -> bool {
     let (a, b) = (a.as_os_str().as_bytes(), b.as_os_str().as_bytes());
-    // A value that can be written in several ways must be parsed first.
+    // A path that contains `//` or `/.` must be parsed before it is compared.
     let odd = |path: &[u8]| path.windows(2).any(|two| two == b"//" || two == b"/.");
     let common = a.len().min(b.len());
     a[..common] == b[..common] || odd(a) || odd(b)
 }
 
-/// Install and clone make the root; one that is there belongs to somebody else.
+/// Checks that the zone has no root yet. Install and clone make the root, so an existing root
+/// belongs to another zone or user.
 fn check_no_root(subject: &Subject, verb: Verb, problems: &mut Vec<String>) {
     if !subject.zonepath.join(storage::ROOT).exists() {
         return;
@@ -309,8 +317,8 @@ fn check_no_root(subject: &Subject, verb: Verb, problems: &mut Vec<String>) {
     });
 }
 
-/// Returns whether users of the host, members of groups among them, are kept out of a folder by one
-/// above it, or by itself. The target of the path counts, not the links in it.
+/// Returns true if a folder, or a folder above it, keeps all users of the host out except root.
+/// Symbolic links in the path are resolved first.
 fn is_closed_to_users(path: &Path) -> bool {
     let Ok(path) = path.canonicalize() else {
         return false;
@@ -323,9 +331,9 @@ fn is_closed_to_users(path: &Path) -> bool {
         })
 }
 
-/// Returns the real path if it differs from the given one.
+/// Returns the real path of a file if it differs from the given path; `None` otherwise.
 fn real_path(path: &Path) -> Option<PathBuf> {
-    // Components, so that a slash more is no difference.
+    // The comparison is by components, so an additional slash is no difference.
     path.canonicalize().ok().filter(|real| real != path)
 }
 
@@ -336,7 +344,8 @@ pub(crate) fn check_file_systems(
     problems: &mut Vec<String>,
 ) {
     problems.extend(sources::refused(host, index, config));
-    // The boot mounts the standard file systems of every zone over it.
+    // The boot mounts standard file systems on these folders of every zone, which would hide a
+    // configured file system.
     let system = ["/dev", "/proc", "/sys"];
     for fs in config.filesystems() {
         if let Some(over) = system.iter().find(|place| fs.dir.starts_with(place)) {
@@ -355,7 +364,7 @@ pub(crate) fn check_file_systems(
                 fs.special
             ));
         } else if let Some(real) = real_path(special) {
-            // A zone that can write there could lead it anywhere else.
+            // A zone that can write to the folder could change the target of a symbolic link.
             problems.push(format!(
                 "could not verify fs {}: {} must not contain a symbolic link or '..': use {}",
                 fs.dir.display(),
@@ -363,8 +372,9 @@ pub(crate) fn check_file_systems(
                 real.display()
             ));
         } else if !fs.options.iter().any(|option| option == "ro") && !is_closed_to_users(special) {
-            // The zone's root is root for the files in it: a set-id program made there
-            // would make any user of the host root who can reach it.
+            // Files that root of the zone makes in this folder belong to root of the host. A user
+            // of the host who can reach a set-id program in this folder would become root of the
+            // host.
             problems.push(format!(
                 "could not verify fs {}: {} can be written by the zone and reached by users of this host: close it or a folder above it (chmod go-rwx), or add options ro",
                 fs.dir.display(),

@@ -1,5 +1,6 @@
-//! Compares sources of lofs file systems with the paths of other zones and of these programs on the
-//! host. A zone that writes into another zone's root, layers or records is root there.
+//! Compares the sources of lofs file systems with the host's paths of other zones and of Zones for
+//! Linux. A zone that can write to another zone's root, layers or records can become root in that
+//! zone.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -14,8 +15,8 @@ use store::{Root, xml};
 use host::Host;
 use subject::layer_folders;
 
-/// Returns a line for each source that the zone could write and that is, contains or lies in a
-/// folder which no zone may write: a zonepath, the layers of zones, the folders of these programs.
+/// Returns a problem for each source that the zone could write to and that overlaps with a
+/// forbidden folder: a zonepath, the layers of zones, or a folder of Zones for Linux.
 pub(super) fn refused(host: &Host, index: &Index, config: &Config) -> Vec<String> {
     let writable: Vec<FileSystem> = writable(config).collect();
     if writable.is_empty() {
@@ -41,7 +42,7 @@ pub(super) fn refused(host: &Host, index: &Index, config: &Config) -> Vec<String
     lines
 }
 
-/// Returns a line for each source that the zone and another zone can both write.
+/// Returns a warning for each source to which both the zone and another zone can write.
 pub(super) fn shared(host: &Host, index: &Index, config: &Config) -> Vec<String> {
     let ours: Vec<FileSystem> = writable(config).collect();
     if ours.is_empty() {
@@ -51,7 +52,7 @@ pub(super) fn shared(host: &Host, index: &Index, config: &Config) -> Vec<String>
     let mut lines = Vec::new();
     let others = index.entries().iter().map(|entry| &entry.name);
     for other in others.filter(|name| *name != config.name()) {
-        // The verify of that zone tells why its configuration cannot be read.
+        // The verify of the other zone reports why its configuration cannot be read.
         let Ok(theirs) = xml::load(&host.root, other) else {
             continue;
         };
@@ -73,13 +74,13 @@ pub(super) fn shared(host: &Host, index: &Index, config: &Config) -> Vec<String>
     lines
 }
 
-/// The file systems of type lofs that a zone can write.
+/// Returns the lofs file systems to which a zone can write.
 fn writable(config: &Config) -> impl Iterator<Item = FileSystem> {
     let all = config.filesystems();
     all.filter(|fs| fs.fstype == "lofs" && !fs.options.iter().any(|option| option == "ro"))
 }
 
-/// The folders in which no zone may write, with their owners.
+/// Returns the folders to which no zone may write, with a description of their owners.
 fn closed_folders(host: &Host, index: &Index) -> BTreeMap<PathBuf, String> {
     let mut folders = BTreeMap::new();
     for entry in index.entries() {
@@ -89,7 +90,7 @@ fn closed_folders(host: &Host, index: &Index) -> BTreeMap<PathBuf, String> {
         }
         folders.insert(zonepath, format!("the zonepath of zone {}", entry.name));
     }
-    // Those of the host itself too, where the zone has an alternate root.
+    // The folders of the host itself are included too, if the zone has an alternate root.
     for root in [&Root::new(Path::new("/")), &host.root] {
         for folder in [root.etc(), root.run(), root.log(), root.lib()] {
             folders.insert(folder, "a folder of the zone programs".to_owned());
@@ -98,10 +99,10 @@ fn closed_folders(host: &Host, index: &Index) -> BTreeMap<PathBuf, String> {
     folders
 }
 
-/// A device and an inode.
+/// The device number and inode number of a file.
 type Id = (u64, u64);
 
-/// The files that were looked at; of a thousand zonepaths most have the same parent.
+/// A cache of the files whose metadata was read. Most of a thousand zonepaths have the same parent.
 #[derive(Default)]
 struct Looked(HashMap<PathBuf, Option<Id>>);
 
@@ -115,7 +116,7 @@ impl Looked {
         id
     }
 
-    /// Returns true if `path`, or a folder above it, is `folder` under another name.
+    /// Returns true if `path`, or a folder above it, is the same file as `folder`.
     fn is_below(&mut self, path: &Path, folder: &Path) -> bool {
         let Some(id) = self.id(folder) else {
             return false;
@@ -123,9 +124,9 @@ impl Looked {
         path.ancestors().any(|above| self.id(above) == Some(id))
     }
 
-    /// Returns the verb between two paths: `is`, `lies in` or `contains`; none if they have
-    /// nothing in common. Bind mounts and links give a folder several names, so device and inode
-    /// count as well as the names.
+    /// Returns the relation between two paths as a verb: `is`, `lies in` or `contains`; `None` if
+    /// the paths do not overlap. Bind mounts and links give a folder several names, so inodes are
+    /// compared in addition to names.
     fn relation(&mut self, path: &Path, other: &Path) -> Option<&'static str> {
         let id = self.id(path);
         if path == other || (id.is_some() && id == self.id(other)) {
@@ -157,13 +158,13 @@ mod tests {
             (root.clone(), zones.join("web"), Some("lies in")),
             (zones.clone(), zones.join("web"), Some("contains")),
             (zones.join("web"), zones.join("web"), Some("is")),
-            // One folder under two names.
+            // These paths are the same folder under two names.
             (link.join("web/root"), zones.join("web"), Some("lies in")),
             (link.clone(), zones.join("web"), Some("contains")),
             (link.join("web"), zones.join("web"), Some("is")),
-            // A name that only begins alike.
+            // The two names only begin with the same text.
             (zones.join("web2"), zones.join("web"), None),
-            // Folders that do not exist.
+            // These folders do not exist.
             (dir.path().join("none"), zones.join("none"), None),
             (zones.join("none"), zones.clone(), Some("lies in")),
         ] {

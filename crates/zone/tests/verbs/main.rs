@@ -1,12 +1,12 @@
-//! Random sequences of verbs on several zones, each of which may fail at any of its steps, or be
+//! Runs random sequences of verbs on several zones. Each verb may fail at any of its steps, or be
 //! killed before any of its effects.
 //!
-//! The verbs, the index, the configurations and the roots are real, in a temporary folder. After
-//! each verb every zone is the old one, the new one or incomplete, the index agrees with the disk,
-//! and the next command continues; no unused file is left.
+//! The verbs, the index, the configurations and the roots are real and are in a temporary folder.
+//! After each verb, every zone is in its old state, in its new state, or incomplete. The index
+//! agrees with the disk, the next command continues, and no unused file is left.
 //!
-//! Needs no root: somebody else is root of a user namespace. `ZONES_TEST_CASES=N` asks for more
-//! cases than the default.
+//! The test needs no root: another user becomes root of a user namespace. `ZONES_TEST_CASES=N` sets
+//! the number of random cases.
 
 mod world;
 
@@ -17,10 +17,10 @@ use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 
 use world::{Act, Harm, World};
 
-/// Enough for a few seconds.
+/// Default number of random cases, which take a few seconds.
 const CASES: u32 = 60;
 
-/// Zones, of which one has a blank in its zonepath.
+/// The names of the zones. The zonepath of db contains a blank.
 const ZONES: [&str; 3] = ["web", "db", "mail"];
 
 /// A verb, and its injected failure.
@@ -56,7 +56,8 @@ fn deed() -> impl Strategy<Value = Deed> {
     (act(), harm).prop_map(|(act, harm)| Deed { act, harm })
 }
 
-/// Carries verbs out on new zones; tells whether the last one came to its end.
+/// Carries out verbs on new zones. Returns true if the last verb ended without the injected
+/// failure.
 fn carry_out(deeds: &[Deed]) -> Result<bool, String> {
     let mut world = World::new(&ZONES).map_err(|error| error.to_string())?;
     let mut is_through = true;
@@ -68,7 +69,8 @@ fn carry_out(deeds: &[Deed]) -> Result<bool, String> {
     world.end().map(|()| is_through)
 }
 
-/// Verbs that fail at each step and at each effect, with the verbs to run before them.
+/// Returns lists of verbs. The last verb of each list is tested with a failure at each of its steps
+/// and effects, after the verbs before it.
 fn known() -> Vec<Vec<Act>> {
     let with = |more: &[Act]| {
         let before = [Act::Install("web"), Act::Write("web")];
@@ -118,7 +120,7 @@ fn harm_at_each_step(acts: &[Act]) -> Result<(), String> {
     Ok(())
 }
 
-/// Becomes root of a user namespace, where somebody else runs this.
+/// Makes a process that is not root the root of a user namespace.
 fn become_root() -> Result<(), Box<dyn std::error::Error>> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     if user.is_root() {
@@ -136,7 +138,7 @@ fn main() {
         println!("skipped: verbs: no user namespace: {error}");
         return;
     }
-    // Zonepaths lie in folders that only their owner may write.
+    // The folders above zonepaths must be writable only for their owner.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     for acts in known() {
         if let Err(text) = harm_at_each_step(&acts) {

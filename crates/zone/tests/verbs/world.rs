@@ -1,4 +1,4 @@
-//! The zones as they should be, beside the zones as they are in the index and on disk.
+//! Compares the expected state of the zones with their state in the index and on disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ use zone::clone::{Origin, Prepared, Unknown, prepare, store_all};
 use zone::snapshot::Name;
 use zone::{attach, detach, install, mark, merge, rollback, snapshot, uninstall};
 
-/// A verb, by zones.
+/// A verb and its zones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
     Install(&'static str),
@@ -23,7 +23,7 @@ pub enum Act {
     Detach(&'static str),
     Attach(&'static str),
     Mark(&'static str),
-    /// A program of the zone writes a file.
+    /// A program in the zone writes a file.
     Write(&'static str),
     Snapshot(&'static str),
     Rollback(&'static str),
@@ -31,21 +31,22 @@ pub enum Act {
     Merge(&'static str),
 }
 
-/// The interruption of a verb.
+/// The injected interruption of a verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Harm {
     None,
-    /// The step of this number, from 1, fails.
+    /// The step with this number, counted from 1, fails.
     Fails(usize),
-    /// It is killed before the effect of this number.
+    /// The verb is killed before the effect with this number.
     Killed(u32),
 }
 
-/// A zone: its state, the text of its file, that of its snapshot.
+/// The expected state of a zone: its state, the text of its file, and the text of this file in its
+/// snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Zone {
     state: State,
-    /// The root lies in the zonepath of a zone that is configured.
+    /// True if the zone is configured and its zonepath contains a root.
     is_detached: bool,
     text: Option<String>,
     snapshot: Option<Option<String>>,
@@ -58,10 +59,10 @@ const EMPTY: Zone = Zone {
     snapshot: None,
 };
 
-/// The file that the zones write.
+/// The path of the file that the tests write in each zone.
 const FILE: &str = "srv/word";
 
-/// The text of that file in a zone that was installed.
+/// The text of the file in a newly installed zone.
 const FIRST: &str = "installed";
 
 pub struct World {
@@ -115,12 +116,12 @@ impl World {
         Root::new(&self.folder.path().join("host"))
     }
 
-    /// The folder that zones are installed from.
+    /// Returns the folder from which zones are installed.
     fn source(&self) -> PathBuf {
         self.folder.path().join("source")
     }
 
-    /// The host as a new command sees it.
+    /// Returns the host as a new command sees it.
     fn host(&self) -> Host {
         Host::new(self.root(), PathBuf::from("zones-no-such-group"), None)
     }
@@ -133,7 +134,8 @@ impl World {
         Ok(self.root().path(&entry.zonepath))
     }
 
-    /// Returns the expected state of a verb's zone afterwards; nothing when the verb may not begin.
+    /// Returns the zone that a verb changes and its expected state after the verb; `None` if the
+    /// verb may not begin.
     fn after(&self, act: &Act) -> Option<(&'static str, Zone)> {
         let is = |zone: &str, state: State| self.known[zone].state == state;
         let installed = |zone: &'static str| {
@@ -242,7 +244,7 @@ impl World {
     }
 
     /// Runs a verb with its injected failure, and then the command that continues. Returns true if
-    /// the verb ended by itself. Fails with the first invariant that does not hold.
+    /// the verb ended without the failure. Fails at the first invariant that does not hold.
     pub fn carry_out(&mut self, act: &Act, harm: Harm) -> Result<bool, String> {
         self.written += 1;
         let Some((zone, new)) = self.after(act) else {
@@ -274,7 +276,8 @@ impl World {
         Ok(is_through)
     }
 
-    /// The command that continues: the same one again, or an uninstall of an incomplete zone.
+    /// Runs the command that continues after an interruption: the same verb again, or the uninstall
+    /// of an incomplete zone.
     fn go_on(
         &mut self,
         act: &Act,
@@ -295,7 +298,8 @@ impl World {
             again(self, act)?;
             new
         };
-        // Every later command looks at the zone, and removes the remains of the last one.
+        // This verify stands for any later command: each of them removes the remains of the last
+        // command on the zone.
         if should_be.state == State::Installed {
             let begun = Subject::admit(&self.host(), &name_of(zone), Verb::Verify);
             begun.map_err(|error| format!("then verify failed: {}", flatten(&error)))?;
@@ -380,7 +384,7 @@ impl World {
         }
     }
 
-    /// A zone as the index and the disk have it.
+    /// Returns the state of a zone according to the index and the disk.
     fn look(&self, zone: &str) -> Result<Zone, String> {
         let index = Index::load(&self.root()).map_err(|error| error.to_string())?;
         let entry = index
@@ -418,7 +422,7 @@ impl World {
         Ok(found)
     }
 
-    /// Every zone is as it should be.
+    /// Checks that every zone has its expected state, and that no two zones have the same ids.
     fn compare(&self) -> Result<(), String> {
         let mut slots = BTreeSet::new();
         let index = Index::load(&self.root()).map_err(|error| error.to_string())?;
@@ -436,7 +440,7 @@ impl World {
         Ok(())
     }
 
-    /// Only the zones and their files exist.
+    /// Checks that no unused layer, temporary file or zonepath is left.
     fn nothing_is_left(&self, zone: &str) -> Result<(), String> {
         let zonepath = self.zonepath(zone)?;
         let layers = zonepath.with_file_name(".layers");
@@ -462,7 +466,7 @@ impl World {
         Ok(())
     }
 
-    /// Uninstalls all zones; nothing of them may stay.
+    /// Uninstalls all zones, and checks that no file of them stays.
     pub fn end(mut self) -> Result<(), String> {
         for &zone in self.names {
             if self.known[zone].is_detached {
