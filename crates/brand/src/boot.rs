@@ -1,4 +1,4 @@
-//! Chooses the program that runs as a zone's init, and the signals that end it.
+//! Chooses the program of a zone's init, and the signals that shut it down.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,34 +14,34 @@ use rustix::io::Errno;
 use crate::platform::{Mount, Platform};
 use crate::sparse;
 
-/// A boot, as the verb asks for it.
+/// The inputs of a boot.
 #[derive(Debug)]
 pub struct BootRequest<'a> {
-    /// The zone's configuration.
+    /// The configuration of the zone.
     pub config: &'a Config,
-    /// The zone's whole root, layers and inherited directories included.
+    /// The zone's complete root, with layers and inherited directories.
     pub root: BorrowedFd<'a>,
-    /// `boot -i`: the init to run instead of the zone's own, a path in the zone.
+    /// The init of `boot -i`, which replaces the zone's own: a path in the zone.
     pub init: Option<&'a str>,
-    /// Words for init from the boot arguments (after `--`, or `bootargs`).
+    /// Arguments for init from the boot arguments (after `--`, or `bootargs`).
     pub arguments: &'a [String],
 }
 
 /// The program that becomes process 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InitProgram {
-    /// Our own small init, started from an open file of the host.
+    /// Our own small init, which is started from an open file of the host.
     Zinit,
     /// A program in the zone's root.
     Root(PathBuf),
 }
 
-/// The signals by which process 1 is asked to end the zone in order, by number.
+/// The signals that tell process 1 to shut the zone down, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownSignals {
-    /// Stop everything and power off.
+    /// The signal to stop all services and power off.
     pub poweroff: i32,
-    /// Stop everything and reboot.
+    /// The signal to stop all services and reboot.
     pub reboot: i32,
 }
 
@@ -50,65 +50,65 @@ pub struct ShutdownSignals {
 pub struct BootSpec {
     /// The program to run.
     pub init: InitProgram,
-    /// Its argument list, its own name first.
+    /// The arguments, with the program's own name first.
     pub argv: Vec<OsString>,
-    /// Its whole environment.
+    /// The complete environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// The signals that end it.
+    /// The signals that shut the program down.
     pub shutdown: ShutdownSignals,
-    /// Mounts beyond `/proc`, `/sys` and `/dev`.
+    /// Mounts in addition to `/proc`, `/sys` and `/dev`.
     pub mounts: &'static [Mount],
-    /// The kernel that the zone is shown in place of the host's.
+    /// The kernel version that the zone sees instead of the host's.
     pub kernel: Option<Kernel>,
-    /// The interpreter that runs the zone's programs where the host's processor cannot.
+    /// The interpreter for the zone's programs, if the host's processor cannot run them.
     pub interpreter: Option<Interpreter>,
 }
 
-/// The zone has no usable init.
+/// The reason why the zone has no usable init.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BootError {
-    /// The init is not named by an absolute path.
+    /// The path of the init is not absolute.
     #[error("init {0}: not an absolute path")]
     NotAbsolute(String),
-    /// The init cannot be looked up.
+    /// The init cannot be opened.
     #[error("init {path}")]
     Lookup {
         /// The path in the zone.
         path: String,
-        /// Why it failed.
+        /// The reason of the failure.
         source: io::Error,
     },
     /// The init is not an executable file.
     #[error("init {0}: not an executable file")]
     NotExecutable(String),
-    /// The programs are for another processor, and nothing runs them.
+    /// The programs are for another processor, and the host has no interpreter for them.
     #[error(
         "the programs of the zone are for {0}, and this host has no qemu-{0}-static (package qemu-user-static) to run them"
     )]
     Foreign(String),
-    /// None was named and the root has none.
+    /// The configuration names no init, and the root has none.
     #[error(
         "no init in the zone's root: looked for {0}; name one with 'boot -i PATH' or the attribute 'init'"
     )]
     None(String),
 }
 
-/// The name by which `boot -i` and the attribute `init` ask for our own init.
+/// The name that selects our own init in `boot -i` and in the attribute `init`.
 const NAME_OF_OURS: &str = "zinit";
 
-/// Links followed from the init's name to its file.
+/// Maximum number of links between the path of init and its file.
 const MAX_LINKS: usize = 16;
 
 const SIGINT: i32 = 2;
 const SIGUSR2: i32 = 12;
 const SIGTERM: i32 = 15;
 const SIGPWR: i32 = 30;
-/// `SIGRTMIN` as glibc has it; systemd counts from there.
+/// The value of `SIGRTMIN` in glibc, from which systemd counts.
 const SIGRTMIN: i32 = 34;
 
-/// sysvinit, openrc-init and Debian's runit take SIGPWR as "power is failing, go
-/// down" and SIGINT as ctrl-alt-del; ours does the same.
+/// sysvinit, openrc-init and Debian's runit treat SIGPWR as "power is failing, shut down" and
+/// SIGINT as ctrl-alt-del. Our own init does the same.
 const CLASSIC: ShutdownSignals = ShutdownSignals {
     poweroff: SIGPWR,
     reboot: SIGINT,
@@ -120,14 +120,14 @@ const SYSTEMD: ShutdownSignals = ShutdownSignals {
     reboot: SIGRTMIN + 5,
 };
 
-/// Busybox' own halt, poweroff and reboot send USR1, USR2 and TERM.
+/// The halt, poweroff and reboot commands of Busybox send USR1, USR2 and TERM.
 const BUSYBOX: ShutdownSignals = ShutdownSignals {
     poweroff: SIGUSR2,
     reboot: SIGTERM,
 };
 
-/// Decides by the rule that holds for every brand: `boot -i`, else the attribute
-/// `init`, else ours for sparse zones and the root's own for the others.
+/// Chooses the init. The rule is the same for every brand: `boot -i`, else the attribute `init`,
+/// else our own init for sparse zones, and the root's own init for other zones.
 pub(crate) fn spec(platform: &Platform, request: &BootRequest<'_>) -> Result<BootSpec, BootError> {
     let named = request.init.or_else(|| request.config.attr("init"));
     let (init, shutdown) = match named {
@@ -159,7 +159,7 @@ pub(crate) fn spec(platform: &Platform, request: &BootRequest<'_>) -> Result<Boo
     })
 }
 
-/// Lists the errors of the configured init that are visible without a root.
+/// Returns the errors of the configured init that are visible without a root.
 pub(crate) fn verify(config: &Config) -> Vec<String> {
     match config.attr("init") {
         Some(init) if init != NAME_OF_OURS && !init.starts_with('/') => {
@@ -197,7 +197,7 @@ fn own_init(
     if lookup(root, &runs_one, OFlags::NOFOLLOW)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
     {
-        // The zone runs the command of its image; zinit starts it.
+        // The zone runs the command of its image, which zinit starts.
         return Ok((InitProgram::Zinit, CLASSIC));
     }
     for &path in inits {
@@ -216,7 +216,7 @@ fn own_init(
     Err(BootError::None(inits.join(", ")))
 }
 
-/// Returns the shutdown signals of the init whose file has this name.
+/// Returns the shutdown signals of an init whose file has this name.
 fn signals(name: &Path) -> ShutdownSignals {
     match name.file_name().and_then(|name| name.to_str()) {
         Some("systemd") => SYSTEMD,
@@ -225,7 +225,7 @@ fn signals(name: &Path) -> ShutdownSignals {
     }
 }
 
-/// Looks `path` up as the zone would, links and all, without leaving `root`.
+/// Opens `path` as the zone would, with its links, and never leaves `root`.
 fn lookup(
     root: BorrowedFd<'_>,
     path: &Path,
@@ -240,12 +240,12 @@ fn is_program(root: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<bool> {
     Ok(regular && stat.st_mode & 0o111 != 0)
 }
 
-/// Follows the links in last place to the name of the file itself.
+/// Follows the links in the last component of the path, and returns the name of the file itself.
 fn final_name(root: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
         let fd = sys::root::open(root, &path, OFlags::PATH | OFlags::NOFOLLOW)?;
-        // An empty name reads the link that the descriptor stands for.
+        // With an empty name, readlinkat(2) reads the link that the descriptor itself is.
         let target = match rustix::fs::readlinkat(&fd, "", Vec::new()) {
             Ok(target) => OsString::from_vec(target.into_bytes()),
             Err(Errno::INVAL | Errno::NOENT) => return Ok(path),
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn links_do_not_lead_out_of_the_root() {
-        // /bin/sh is on the host, not in this root.
+        // In a sparse zone /bin/sh is a file of the host, and not in this root.
         let root = root(
             &["etc/x"],
             &[("sbin/init", "../../../../../bin/sh"), ("loop", "loop")],

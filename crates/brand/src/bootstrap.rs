@@ -1,9 +1,8 @@
-//! Roots of the host's own distribution, made by its own installer.
+//! Installs roots of the host's own distribution with the distribution's own installer.
 //!
-//! Each package system has a tool that fills an empty folder from the sources that the host is
-//! configured with. Here is how each is called ([`Tool::recipe`], plain data), and how it is run
-//! ([`run()`]). The new root is kept as an image: the next zone uses the same files, on disk and in
-//! memory.
+//! Each package system has a tool that fills an empty folder from the package sources of the host.
+//! [`Tool::recipe`] returns the call of the tool as plain data, and [`run()`] runs it. The new root
+//! is kept as an image, so the next zone shares the same files on disk and in memory.
 
 mod debian;
 mod others;
@@ -19,24 +18,24 @@ use crate::install::Error;
 
 pub use run::run;
 
-/// Largest configuration file of a package system that is read.
+/// Maximum size of a configuration file of a package system, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The folders where tools are searched; `PATH` is not used.
+/// The folders in which tools are searched. `PATH` is not used.
 const FOLDERS: [&str; 4] = ["usr/sbin", "usr/bin", "sbin", "bin"];
 
-/// The host, as far as its package system goes.
+/// The facts about the host's distribution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct System {
-    /// Its root, `/` except in tests.
+    /// The root of the host: `/` except in tests.
     root: PathBuf,
-    /// `ID` of os-release: `debian`.
+    /// `ID` of os-release, for example `debian`.
     id: String,
-    /// `ID_LIKE`: the distributions that it is derived from.
+    /// `ID_LIKE` of os-release: the distributions from which it is derived.
     like: String,
-    /// `VERSION_ID`: `12`.
+    /// `VERSION_ID` of os-release, for example `12`.
     version: String,
-    /// `VERSION_CODENAME`: `bookworm`.
+    /// `VERSION_CODENAME` of os-release, for example `bookworm`.
     codename: String,
 }
 
@@ -80,17 +79,17 @@ fn read(path: &Path) -> Option<String> {
 
 /// A tool that fills an empty folder with a distribution.
 pub(crate) trait Tool: Sync {
-    /// The program's name.
+    /// Returns the name of the program.
     fn name(&self) -> &'static str;
 
-    /// Returns whether the tool is for hosts of this kind.
+    /// Returns true if the tool is for hosts of this distribution.
     fn suits(&self, system: &System) -> bool;
 
     /// Returns the call of the tool: arguments, in which [`Recipe::ROOT`] stands for the folder,
-    /// and files that are written into the root afterwards.
+    /// and files to write into the root afterwards.
     ///
     /// # Errors
-    /// [`Error::Refused`] where the host's configuration does not tell enough.
+    /// Fails with [`Error::Refused`] if the host's configuration lacks a needed value.
     fn recipe(&self, system: &System) -> Result<Call, Error>;
 }
 
@@ -99,12 +98,12 @@ pub(crate) trait Tool: Sync {
 pub(crate) struct Call {
     arguments: Vec<String>,
     files: Vec<(PathBuf, String)>,
-    /// The package sources in the host's files that are not in the arguments: with other sources it
-    /// is another image.
+    /// The package sources in files of the host that are not arguments. Other sources make another
+    /// image.
     sources: Vec<String>,
 }
 
-/// All of them; of those that suit a host the first that it has is taken.
+/// All tools. Of the tools for the host's distribution, the first installed one is used.
 const TOOLS: &[&dyn Tool] = &[
     &debian::Mmdebstrap,
     &debian::Debootstrap,
@@ -117,7 +116,8 @@ const TOOLS: &[&dyn Tool] = &[
 /// Returns the recipe that makes a root of the host's own distribution.
 ///
 /// # Errors
-/// [`Error::Refused`] where no tool is known, none is there, or the host has no sources.
+/// Fails with [`Error::Refused`] if no tool is known, if none is installed, or if the host has no
+/// package sources.
 pub fn recipe(host_root: &Path) -> Result<Recipe, Error> {
     const OTHERWISE: &str = "or give an archive (-a), a directory (-d) or an image (-i)";
     let system = System::of(host_root);
@@ -149,7 +149,7 @@ pub fn recipe(host_root: &Path) -> Result<Recipe, Error> {
     })
 }
 
-/// Eight digits that differ when anything about the call does.
+/// Returns eight digits that differ if any part of the call differs.
 fn digest(name: &str, call: &Call) -> String {
     let mut hash = Md5::new();
     let files = call.files.iter().map(|(_, text)| text);

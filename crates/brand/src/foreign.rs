@@ -1,25 +1,24 @@
-//! Roots whose programs are for another kind of processor.
+//! Roots with programs for another processor architecture.
 //!
-//! The kernel hands such programs to an interpreter of the host, qemu's user-mode
-//! emulation, once that is registered (binfmt_misc). From Linux 6.7 on a zone has
-//! registrations of its own. The interpreter is opened when it is registered, so it need
-//! not be in the zone.
+//! The kernel runs such programs with a registered interpreter of the host, the user-mode emulation
+//! of qemu (binfmt_misc). Since Linux 6.7, a zone has its own registrations. The kernel opens the
+//! interpreter at registration, so the zone does not need the file.
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use model::plan::Interpreter;
 
-/// A kind of processor, as programs in ELF name it.
+/// A processor architecture, as the header of an ELF program names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Machine {
-    /// As qemu calls it.
+    /// The name of the architecture in qemu.
     name: &'static str,
-    /// 1 for 32 bits, 2 for 64.
+    /// The class of the ELF file: 1 for 32 bits, 2 for 64 bits.
     class: u8,
-    /// 1 for little endian, 2 for big.
+    /// The byte order of the ELF file: 1 for little endian, 2 for big endian.
     order: u8,
-    /// `e_machine`.
+    /// The ELF field `e_machine`.
     number: u16,
 }
 
@@ -46,20 +45,20 @@ const MACHINES: &[Machine] = &[
     machine("mipsel", 1, 1, 8),
 ];
 
-/// The machines whose programs this host's processor runs itself.
+/// The architectures whose programs the host's processor runs without an interpreter.
 #[cfg(target_arch = "x86_64")]
 const OWN: &[&str] = &["x86_64", "i386"];
 #[cfg(target_arch = "aarch64")]
 const OWN: &[&str] = &["aarch64", "arm"];
 
-/// Programs that every system has and that are not scripts.
+/// Programs that every system has as ELF files.
 const PROGRAMS: &[&str] = &["/bin/busybox", "/bin/sh", "/usr/bin/env", "/sbin/init"];
 
-/// Bytes of the header that tell a program's kind.
+/// Size of the header part that shows the architecture, in bytes.
 const HEADER: usize = 20;
 
-/// The interpreter that the programs of a root need; `None` where the host runs them,
-/// or nothing is known of them.
+/// Returns the interpreter that the programs of a root need. `None` if the host runs them, or if
+/// their architecture is unknown.
 pub(crate) fn interpreter(root: BorrowedFd<'_>, host_root: &Path) -> Option<Interpreter> {
     let header = PROGRAMS.iter().find_map(|path| header(root, path))?;
     let machine = MACHINES.iter().find(|machine| machine.is(&header))?;
@@ -90,8 +89,9 @@ impl Machine {
         (header[4], header[5], number) == (self.class, self.order, self.number)
     }
 
-    /// Returns the line that registers the program at `place` with binfmt_misc: for any ELF program
-    /// of this kind, with its own name and rights, opened now.
+    /// Returns the line that registers the program at `place` with binfmt_misc, for every ELF
+    /// program of this architecture. The flags make the kernel open the interpreter at once, and
+    /// keep the name and credentials of the program.
     fn line(&self, place: &str) -> String {
         let word = |number: u16| match self.order {
             1 => number.to_le_bytes(),
@@ -101,7 +101,8 @@ impl Machine {
         magic.resize(16, 0);
         magic.extend(word(2));
         magic.extend(word(self.number));
-        // Not the system that it says it is for, and also those that can be loaded anywhere.
+        // The byte for the operating system is ignored, and position-independent programs count as
+        // well.
         let mut mask = vec![0xff; 16];
         mask[7] = 0;
         mask.extend(word(0xfffe));
@@ -118,7 +119,8 @@ impl Machine {
     }
 }
 
-/// The header of a program in the root; `None` for a file that is absent or no ELF program.
+/// Returns the header of a program in the root; `None` if the file does not exist or is not an ELF
+/// program.
 fn header(root: BorrowedFd<'_>, path: &str) -> Option<[u8; HEADER]> {
     let file = sys::root::file(root, path).ok()??;
     let mut header = [0; HEADER];

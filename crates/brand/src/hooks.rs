@@ -1,4 +1,4 @@
-//! The hooks of a brand, and the facts that they get.
+//! The hooks of a brand, and the facts that the hooks get.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::platform::Platform;
 /// The facts of the host that `verify` uses.
 #[derive(Clone, Debug)]
 pub struct HostFacts {
-    /// The host's root, `/` except in tests.
+    /// The root of the host: `/` except in tests.
     pub root: PathBuf,
 }
 
@@ -25,30 +25,30 @@ impl Default for HostFacts {
 /// A zone that has a root, for the hooks that work on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
-    /// The zone's configuration.
+    /// The configuration of the zone.
     pub config: &'a Config,
-    /// Its folder on the host.
+    /// The zonepath on the host.
     pub zonepath: &'a Path,
-    /// The writable top of its root.
+    /// The writable top of the zone's root.
     pub top: &'a Path,
-    /// The layers below, the uppermost first; none for a root that is complete.
+    /// The layers below the top, the uppermost first; empty for a root without layers.
     pub layers: &'a [PathBuf],
 }
 
-/// The hooks of one brand. Those with a body are for brands that have something to do
-/// at that moment.
+/// The hooks of one brand. A hook with a default body does nothing for brands that do not need it.
 pub trait Brand: fmt::Debug + Sync {
-    /// The constant part.
+    /// Returns the constant facts of the brand.
     fn platform(&self) -> &'static Platform;
 
-    /// Lists the reasons why `config` cannot run here, one line each; empty if it can.
+    /// Returns the reasons why `config` cannot run on this host, one line each; empty if it can
+    /// run.
     fn verify(&self, config: &Config, host: &HostFacts) -> Vec<String>;
 
-    /// Chooses the source of the root of a new zone, by the options of the command line
-    /// and the host. Nothing is done yet.
+    /// Chooses the source of a new zone's root from the options of the command line and from the
+    /// host. Makes no change.
     ///
     /// # Errors
-    /// [`Error::Usage`] and [`Error::Refused`].
+    /// Fails with [`Error::Usage`] or [`Error::Refused`].
     fn origin(
         &self,
         config: &Config,
@@ -59,30 +59,30 @@ pub trait Brand: fmt::Debug + Sync {
         Ok(Origin::Empty)
     }
 
-    /// Populates the empty root of a new zone: one of [`Origin::Empty`].
+    /// Fills the empty root of a new zone whose origin is [`Origin::Empty`].
     ///
-    /// Nothing is synced; the caller does that once. After an error the root
-    /// holds an unfinished tree: the zone is incomplete.
+    /// Files are not synced; the caller syncs them once. After an error the root is unfinished, and
+    /// the zone is incomplete.
     ///
     /// # Errors
-    /// [`Error::Usage`] for options that the brand does not take (exit status 2), the
-    /// others for failures (exit status 1).
+    /// Fails with [`Error::Usage`] for options that the brand does not support (exit status 2), and
+    /// with other errors for failures (exit status 1).
     fn install(&self, request: &mut InstallRequest<'_>) -> Result<Installed, Error>;
 
-    /// Makes a root that was just installed or cloned ready for its first boot. It has
-    /// its name and machine id already. With layers, the changes go into the top.
+    /// Prepares a newly installed or cloned root for its first boot. The root already has its name
+    /// and machine id. If there are layers, the changes go into the top.
     ///
     /// # Errors
-    /// Fails with the step that could not be done; the install or clone is then undone.
+    /// Fails with the step that failed. The install or clone is then undone.
     fn prepare(&self, zone: &Place<'_>) -> Result<(), Error> {
         let _ = zone;
         Ok(())
     }
 
-    /// Chooses the init, and the way in which it is asked to end.
+    /// Chooses the init, and the signals that shut it down.
     ///
     /// # Errors
-    /// Fails when the chosen init is not in the root.
+    /// Fails if the chosen init is not in the root.
     fn boot(&self, request: &BootRequest<'_>) -> Result<BootSpec, BootError> {
         boot::spec(self.platform(), request)
     }

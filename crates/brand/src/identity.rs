@@ -1,5 +1,5 @@
-//! Gives a zone its own identity. This is the one list of everything that must differ between a
-//! zone and its clones.
+//! Gives a zone its own identity. This module has the one list of everything that must differ
+//! between a zone and its clones.
 //!
 //! | in the zone | becomes |
 //! |---|---|
@@ -16,8 +16,8 @@
 //! | Ethernet address of an anet | of the zone's own, unless one is configured |
 //!
 //! The same function serves an install, whose root is complete, and a clone, whose root is a new,
-//! empty top over layers: changed files of a clone are put into the top, and each directory above
-//! them is made as the layers have it.
+//! empty top over layers. Changed files of a clone are written to the top, and each directory above
+//! them is created with the attributes that it has in the layers.
 
 mod profile;
 
@@ -33,29 +33,29 @@ use crate::tree::{Meta, Tree, is};
 
 pub use profile::lay;
 
-/// Properties that are one zone's alone: the type of resource, none for a property of the zone, and
-/// the name. Addresses in networks are not in this list: an administrator who sets an address on a
+/// Properties that no two zones may share: the type of resource (empty for a property of the zone),
+/// and the name. Network addresses are not in this list: an administrator who sets an address on a
 /// zone has to set another one on its clone.
 pub const CONFIGURED: &[(Option<&str>, &str)] = &[(None, "hostid"), (Some("anet"), "mac-address")];
 
-/// Largest `/etc/hosts` that is carried over; a larger one is replaced.
+/// Maximum size of an `/etc/hosts` that is changed, in bytes. A larger file is replaced.
 const MAX_HOSTS: u64 = 64 << 10;
 
 /// The identity of a zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Its name, which is its host name.
+    /// The name of the zone, which is its host name.
     pub name: ZoneName,
     /// The content of `/etc/machine-id`: 32 hexadecimal digits.
     pub machine_id: String,
 }
 
-/// A file that belongs to one machine and is never taken over: secrets, seeds,
-/// leases and registrations.
+/// A file that belongs to one system and is removed from a clone: secrets, seeds, leases and
+/// registrations.
 #[derive(Clone, Copy, Debug)]
 struct Forgotten {
     dir: &'static str,
-    /// The beginning and the end of the names.
+    /// The prefix and the suffix of the file names.
     prefix: &'static str,
     suffix: &'static str,
 }
@@ -68,16 +68,16 @@ const fn file(dir: &'static str, name: &'static str) -> Forgotten {
     }
 }
 
-/// Names are matched by prefix and suffix, so `random-seed` also stands for `random-seed.tmp`.
+/// Names match by prefix and suffix, so `random-seed` also matches `random-seed.tmp`.
 const FORGOTTEN: &[Forgotten] = &[
     file("etc/ssh", "ssh_host_"),
     file("etc/dropbear", "dropbear_"),
-    // A key by which systemd seals credentials for this machine alone.
+    // A key with which systemd seals credentials for this system only.
     file("var/lib/systemd", "credential.secret"),
     file("var/lib/systemd", "random-seed"),
     file("var/lib/urandom", "random-seed"),
     file("var/lib/seedrng", "seed."),
-    // Usually a link to /etc/machine-id; a copy would outlive the change.
+    // This is usually a link to /etc/machine-id. A copy would keep the old id.
     file("var/lib/dbus", "machine-id"),
     Forgotten {
         dir: "var/lib/dhcp",
@@ -91,14 +91,13 @@ const FORGOTTEN: &[Forgotten] = &[
     file("etc/nvme", "host"),
 ];
 
-/// Makes the zone whose root, or whose new top, is at `top` into `identity`.
+/// Gives the zone whose root, or whose new top, is at `top` the identity `identity`.
 ///
-/// `layers` are the roots of the layers below the top, the uppermost first; none
-/// for a root that is complete. With layers, the top is new and empty. Files are
-/// written plainly and not synced.
+/// `layers` are the roots of the layers below the top, the uppermost first; empty for a root
+/// without layers. With layers, the top is new and empty. Files are not synced.
 ///
 /// # Errors
-/// Fails when the top cannot be written or a layer cannot be read.
+/// Fails if the top cannot be written, or if a layer cannot be read.
 pub fn apply(top: &Path, layers: &[PathBuf], identity: &Identity) -> Result<(), Error> {
     let mut stack = Stack::open(top, layers)?;
     let name = identity.name.as_str();
@@ -121,8 +120,8 @@ pub fn apply(top: &Path, layers: &[PathBuf], identity: &Identity) -> Result<(), 
     Ok(())
 }
 
-/// The hosts file of a zone called `name`: the given one with the line of
-/// 127.0.1.1 replaced, or a new one.
+/// Returns the hosts file of a zone called `name`: the given file with the line of 127.0.1.1
+/// replaced, or a new file.
 fn hosts_for(existing: Option<&[u8]>, name: &str) -> Vec<u8> {
     let own = format!("127.0.1.1\t{name}\n");
     let Some(existing) = existing else {
@@ -145,7 +144,7 @@ fn hosts_for(existing: Option<&[u8]>, name: &str) -> Vec<u8> {
     hosts
 }
 
-/// A top and the layers it hides.
+/// A top with the layers below it.
 #[derive(Debug)]
 pub(crate) struct Stack {
     top: Tree,
@@ -163,9 +162,9 @@ impl Stack {
         })
     }
 
-    /// The uppermost tree that has `name`, and its kind there. A layer that replaced a directory on
-    /// the way by something else is passed over: all layers belong to the same zone, so at worst an
-    /// older file of it is found.
+    /// Returns the uppermost tree that has `name`, and the kind of file there. A layer in which a
+    /// directory of the path is another kind of file is skipped. All layers belong to the same
+    /// zone, so at worst this finds an older file of it.
     fn find(&self, name: &Path) -> Result<Option<(&Tree, rustix::fs::Stat)>, Error> {
         for tree in std::iter::once(&self.top).chain(&self.layers) {
             if let Some(stat) = tree.stat(name)? {
@@ -183,21 +182,21 @@ impl Stack {
         }
     }
 
-    /// Puts a file into the top, whatever was there.
+    /// Writes a file to the top, and replaces whatever is there.
     pub(crate) fn replace(&mut self, name: &Path, meta: Meta, content: &[u8]) -> Result<(), Error> {
         self.make_parents(name)?;
         self.top.remove(name)?;
         self.top.write(name, meta, content)
     }
 
-    /// Makes the way to `name` in the top as the layers have it.
+    /// Creates the parent directories of `name` in the top, with the attributes of the layers.
     fn make_parents(&self, name: &Path) -> Result<(), Error> {
         let Some(parent) = name.parent().filter(|name| !name.as_os_str().is_empty()) else {
             return Ok(());
         };
         match self.top.stat(parent)? {
             Some(stat) if is(&stat, FileType::Directory) => return Ok(()),
-            // A link or a file where a directory belongs hides the directory below.
+            // A link or a file in place of a directory hides the directory below.
             Some(_) => {
                 self.top.remove(parent)?;
             }
@@ -238,7 +237,7 @@ impl Stack {
     }
 }
 
-/// The names in `tree` that `forgotten` stands for; directories are not removed.
+/// Returns the names in `tree` that match `forgotten`. Directories are not removed.
 fn matching(tree: &Tree, forgotten: &Forgotten) -> Result<Vec<OsString>, Error> {
     let dir = Path::new(forgotten.dir);
     let mut names = tree.names(dir)?;
@@ -267,7 +266,7 @@ mod tests {
 
     const ID: &str = "0123456789abcdef0123456789abcdef";
 
-    /// The files belong to root, so only root can make them.
+    /// The files belong to root, so only root can create them.
     fn is_root() -> bool {
         let root = rustix::process::geteuid().is_root();
         if !root {

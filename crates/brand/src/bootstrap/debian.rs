@@ -1,4 +1,4 @@
-//! Debian and its derivatives: mmdebstrap, or debootstrap.
+//! Installs Debian and its derivatives with mmdebstrap or debootstrap.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use model::plan::Recipe;
 use super::{Call, System, Tool, read};
 use crate::install::Error;
 
-/// The packages that a zone needs beyond the essential ones: an init, the message bus by which it
-/// is controlled, and the programs that show a network.
+/// The packages that a zone needs beyond the essential ones: an init, the message bus that controls
+/// it, and the programs that show a network.
 const INCLUDED: &str = "systemd-sysv,dbus,iproute2";
 
-/// Most files of sources that are read.
+/// Maximum number of files of package sources.
 const MAX_FILES: usize = 256;
 
 fn is_debian(system: &System) -> bool {
     system.is_any(&["debian", "ubuntu"])
 }
 
-/// The quicker of the two; takes all the host's sources, security updates included.
+/// The faster tool of the two. It uses all package sources of the host, with security updates.
 pub(super) struct Mmdebstrap;
 
 impl Tool for Mmdebstrap {
@@ -50,7 +50,8 @@ impl Tool for Mmdebstrap {
     }
 }
 
-/// The older of the two; takes one source, so updates come with the first upgrade.
+/// The older tool of the two. It uses one package source, so updates are installed by the first
+/// upgrade.
 pub(super) struct Debootstrap;
 
 impl Tool for Debootstrap {
@@ -86,13 +87,13 @@ impl Tool for Debootstrap {
     }
 }
 
-/// A place that packages come from.
+/// A package source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Source {
     uri: String,
     suite: String,
     components: Vec<String>,
-    /// The file of keys that sign it.
+    /// The file with the keys that sign the source.
     key: Option<String>,
 }
 
@@ -116,7 +117,8 @@ fn nothing(system: &System) -> Error {
     ))
 }
 
-/// The host's sources of its own release: third-party packages are only for the host.
+/// Returns the host's package sources of its own release. Sources of third parties are only for the
+/// host.
 fn sources(system: &System) -> Result<Vec<Source>, Error> {
     let apt = system.root.join("etc/apt");
     let mut files = vec![apt.join("sources.list")];
@@ -156,12 +158,12 @@ fn sources(system: &System) -> Result<Vec<Source>, Error> {
     }
 }
 
-/// A word that can be an argument and a part of a line of sources.
+/// Returns true if a word is legal as an argument and in a line of package sources.
 fn is_word(word: &str) -> bool {
     !word.is_empty() && !word.starts_with('-') && word.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// `deb [signed-by=FILE arch=amd64] URI SUITE COMPONENT...`
+/// Reads a line `deb [signed-by=FILE arch=amd64] URI SUITE COMPONENT...`.
 fn of_line(line: &str) -> Option<Source> {
     let line = line.split('#').next()?.trim();
     let rest = line.strip_prefix("deb")?;
@@ -189,7 +191,7 @@ fn of_line(line: &str) -> Option<Source> {
         .then_some(source)
 }
 
-/// A stanza of a `.sources` file: every URI with every suite.
+/// Reads a stanza of a `.sources` file, which combines every URI with every suite.
 fn of_stanza(stanza: &str) -> Vec<Source> {
     let lines = stanza.lines().filter(|line| !line.starts_with('#'));
     let lines: Vec<&str> = lines.collect();
@@ -199,7 +201,7 @@ fn of_stanza(stanza: &str) -> Vec<Source> {
                 .is_some_and(|(key, _)| key.eq_ignore_ascii_case(name))
         })?;
         let (_, first) = lines[at].split_once(':')?;
-        // Lines that begin with a space go on.
+        // A line that begins with a space continues the previous one.
         let more = lines[at + 1..]
             .iter()
             .take_while(|line| line.starts_with([' ', '\t']));
@@ -214,7 +216,7 @@ fn of_stanza(stanza: &str) -> Vec<Source> {
         return Vec::new();
     }
     let key = field("Signed-By").and_then(|words| match words.as_slice() {
-        // The key itself may stand there, too.
+        // This field may contain the key itself instead of the name of a file.
         [path] if Path::new(path).is_absolute() => Some(path.clone()),
         _ => None,
     });

@@ -1,5 +1,4 @@
-//! The tools of the other package systems. Each takes the host's own repositories, all
-//! that are switched on.
+//! The tools of the other package systems. Each uses all enabled repositories of the host.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +12,10 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// Most files of repositories that are read.
+/// Maximum number of files of repositories.
 const MAX_FILES: usize = 256;
 
-/// The files of a folder of the host that end so, by their names.
+/// Returns the files in a folder of the host whose names have this ending, with their names.
 fn listed(system: &System, folder: &str, ending: &str) -> Vec<(PathBuf, String)> {
     let all = fs::read_dir(system.root.join(folder));
     let mut names: Vec<PathBuf> = all
@@ -35,17 +34,17 @@ fn listed(system: &System, folder: &str, ending: &str) -> Vec<(PathBuf, String)>
     names.into_iter().filter_map(file).collect()
 }
 
-/// Returns the words of a host's file, if it exists.
+/// Returns the words of a file of the host; empty if the file does not exist.
 fn told(system: &System, file: &str) -> Vec<String> {
     read(&system.root.join(file)).into_iter().collect()
 }
 
-/// The texts alone.
+/// Returns only the texts of the files.
 fn texts(files: &[(PathBuf, String)]) -> Vec<String> {
     files.iter().map(|(_, text)| text.clone()).collect()
 }
 
-/// Fedora, RHEL and their kin.
+/// The tool of Fedora, RHEL and their derivatives.
 pub(super) struct Dnf;
 
 impl Tool for Dnf {
@@ -59,11 +58,11 @@ impl Tool for Dnf {
 
     fn recipe(&self, system: &System) -> Result<Call, Error> {
         let mut arguments = words(&["-y", "--installroot", Recipe::ROOT]);
-        // `9.4` is no release that repositories are kept for.
+        // Repositories exist only for major releases, so `9.4` becomes `9`.
         let release = system.version.split('.').next().unwrap_or_default();
         arguments.push(format!("--releasever={release}"));
         if is_dnf5(system) {
-            // It looks for repositories in the empty root, unlike its elders.
+            // dnf 5, unlike older versions, searches for repositories in the empty root.
             arguments.push("--use-host-config".to_owned());
         }
         arguments.extend(words(&[
@@ -86,13 +85,13 @@ impl Tool for Dnf {
     }
 }
 
-/// Returns whether `dnf` is version 5: Fedora has it under both names. Fedora has it under both.
+/// Returns true if `dnf` is version 5. Fedora has version 5 under both names.
 fn is_dnf5(system: &System) -> bool {
     let target = fs::read_link(system.root.join("usr/bin/dnf"));
     target.is_ok_and(|target| target.file_name().is_some_and(|name| name == "dnf5"))
 }
 
-/// Alpine.
+/// The tool of Alpine Linux.
 pub(super) struct Apk;
 
 impl Tool for Apk {
@@ -129,7 +128,7 @@ impl Tool for Apk {
     }
 }
 
-/// Arch.
+/// The tool of Arch Linux.
 pub(super) struct Pacstrap;
 
 impl Tool for Pacstrap {
@@ -146,7 +145,7 @@ impl Tool for Pacstrap {
         sources.extend(texts(&listed(system, "etc/pacman.d", "conf")));
         sources.extend(told(system, "etc/pacman.d/mirrorlist"));
         Ok(Call {
-            // With the host's cache of packages, and a keyring of its own.
+            // The tool uses the host's cache of packages, and a new keyring.
             arguments: words(&["-c", "-K", Recipe::ROOT, "base"]),
             sources,
             ..Call::default()
@@ -154,7 +153,7 @@ impl Tool for Pacstrap {
     }
 }
 
-/// openSUSE and SLES.
+/// The tool of openSUSE and SLES.
 pub(super) struct Zypper;
 
 impl Tool for Zypper {
@@ -180,7 +179,7 @@ impl Tool for Zypper {
         ]);
         Ok(Call {
             arguments,
-            // They belong to no package where the system was installed with them.
+            // On a host that was installed with these files, they belong to no package.
             files: listed(system, "etc/zypp/repos.d", "repo"),
             ..Call::default()
         })

@@ -1,4 +1,4 @@
-//! Running a tool that makes a root.
+//! Runs a tool that makes a root.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ use rustix::fs::FileType;
 use crate::install::Error;
 use crate::tree::{Meta, Tree, is};
 
-/// Folders whose content does not belong into an image; only their empty subfolders stay.
+/// Folders whose content does not belong into an image. Only their empty subfolders stay.
 const EMPTIED: &[&str] = &[
     "dev",
     "run",
@@ -20,7 +20,7 @@ const EMPTIED: &[&str] = &[
     "var/cache/apt/archives",
 ];
 
-/// Caches of installers that are folders in folders: nothing of them belongs there.
+/// Caches of installers that consist of nested folders. None of them belongs into an image.
 const CLEARED: &[&str] = &[
     "var/cache/dnf",
     "var/cache/libdnf5",
@@ -29,23 +29,23 @@ const CLEARED: &[&str] = &[
     "var/cache/pacman/pkg",
 ];
 
-/// Maximum number of folders in folders of a cache that are followed.
+/// Maximum depth of nested folders of a cache.
 const MAX_CACHE_DEPTH: usize = 16;
 
-/// Maximum number of output lines of a tool that are repeated if it fails.
+/// Maximum number of output lines that are repeated in the error of a failed tool.
 const LAST: usize = 5;
 
 /// Maximum length of a line of the tool's output, in bytes.
 const MAX_LINE_BYTES: u64 = 16 << 10;
 
-/// Fills the empty folder `root` by a recipe. All output of the tool goes to `log`, and its
+/// Fills the empty folder `root` by a recipe. Writes all output of the tool to `log`, and its
 /// progress to `progress`.
 ///
-/// It has mounts and process numbers of its own: nothing that it mounts or starts is
-/// left when it ends, however that comes about.
+/// The tool has its own mount and pid namespaces. When it ends for any reason, all its mounts and
+/// processes end, too.
 ///
 /// # Errors
-/// [`Error::Source`] with the last that it said.
+/// Fails with [`Error::Source`], which has the last lines of the tool's output.
 pub fn run(
     recipe: &Recipe,
     root: &Path,
@@ -82,7 +82,7 @@ pub fn run(
         if !matches!(length, Ok(length) if length > 0) {
             break;
         }
-        // A full disk of the log must not end an install that may yet succeed.
+        // A full disk of the log must not end an install that may still succeed.
         let _ = log.write_all(&line);
         let text = String::from_utf8_lossy(&line).trim_end().to_owned();
         if tells(&text) {
@@ -111,12 +111,12 @@ pub fn run(
     EMPTIED.iter().try_for_each(|folder| empty(&tree, folder))
 }
 
-/// A command that runs its arguments with mounts and processes of their own.
+/// Returns a command that runs its arguments in their own mount and pid namespaces.
 fn in_namespaces() -> Command {
     const OWN: [&str; 4] = ["--mount", "--pid", "--fork", "--mount-proc"];
     let (ending, unshare) = ("/usr/bin/setpriv", "/usr/bin/unshare");
     if !Path::new(ending).exists() {
-        // Not util-linux: then the program below a killed one continues to run.
+        // Without setpriv of util-linux, the program below a killed unshare continues to run.
         let mut command = Command::new(unshare);
         command.args(OWN);
         return command;
@@ -129,8 +129,7 @@ fn in_namespaces() -> Command {
     command
 }
 
-/// Returns whether a line shows progress to a person: the steps of the installers, but not each
-/// package.
+/// Returns true for a line that shows the installer's progress: its steps, but not each package.
 fn tells(line: &str) -> bool {
     const EACH: [&str; 5] = [
         "Retrieving",
@@ -139,7 +138,7 @@ fn tells(line: &str) -> bool {
         "Unpacking",
         "Configuring",
     ];
-    // The first words of a step of the other tools: pacstrap and pacman, dnf, zypper.
+    // The first words of a step of these tools: pacstrap and pacman, dnf, zypper.
     const STEPS: [&str; 8] = [
         "==> ",
         ":: ",
@@ -151,13 +150,13 @@ fn tells(line: &str) -> bool {
         "Resolving package dependencies",
     ];
     match line.strip_prefix("I: ") {
-        // Of mmdebstrap and debootstrap.
+        // The lines of mmdebstrap and debootstrap.
         Some(step) => !EACH.iter().any(|word| step.starts_with(word)),
         None => STEPS.iter().any(|step| line.starts_with(step)),
     }
 }
 
-/// Removes all that a folder holds.
+/// Removes all content of a folder.
 fn clear(tree: &Tree, folder: &Path, deepest: usize) -> Result<(), Error> {
     for name in tree.names(folder)? {
         let name = folder.join(name);

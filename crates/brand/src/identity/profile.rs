@@ -1,7 +1,7 @@
-//! Files that a clone is given: a folder that is laid over its root.
+//! Copies a profile into a clone: a folder of files that replace files of the clone's root.
 //!
-//! It is copied last, so its files stay: a clone keeps the host name, the machine id or
-//! the ssh keys that its profile has.
+//! The profile is copied last, so its files stay: a clone has the host name, the machine id or the
+//! ssh keys of its profile.
 
 use std::path::{Path, PathBuf};
 
@@ -11,21 +11,23 @@ use super::Stack;
 use crate::Error;
 use crate::tree::{Meta, Tree, is};
 
-/// Largest file of a profile, in bytes.
+/// Maximum size of a file in a profile, in bytes.
 const MAX_FILE: u64 = 16 << 20;
 
-/// Most files and folders of a profile: more belongs into the origin.
+/// Maximum number of files and folders in a profile. More files belong into the origin of the
+/// clone.
 const MAX_ENTRIES: usize = 10_000;
 
-/// Folders in folders of a profile.
+/// Maximum depth of the folders of a profile.
 const MAX_DEPTH: usize = 32;
 
-/// Puts regular files, links and folders of `profile` into the new top at `top`, with the
-/// owners and modes they have there, over whatever the layers below have. The other
-/// folders of the zone stay as they are, and a folder of the profile that is there, too.
+/// Copies regular files, links and folders of `profile` to the new top at `top`, with their owners
+/// and modes. They replace files of the layers below. Existing folders of the zone do not change,
+/// even if the profile has them.
 ///
 /// # Errors
-/// Something else is in the profile, or too much; the top cannot be written.
+/// Fails if the profile contains other kinds of files, if it is too large, or if the top cannot be
+/// written.
 pub fn lay(top: &Path, layers: &[PathBuf], profile: &Path) -> Result<(), Error> {
     let mut stack = Stack::open(top, layers)?;
     let from = Tree::open(profile)?;
@@ -126,7 +128,7 @@ mod tests {
         };
         apply(&top, &layers, &identity).unwrap();
         lay(&top, &layers, &at("profile")).unwrap();
-        // Again: a top is not always new.
+        // A second call works as well, because a top is not always new.
         lay(&top, &layers, &at("profile")).unwrap();
 
         let read = |name: &str| fs::read_to_string(top.join(name)).unwrap();
