@@ -1,9 +1,8 @@
-//! Roots that come from outside: an archive, a directory, the layers of an image.
+//! Fills roots from outside sources: an archive, a directory, or the layers of an image.
 //!
-//! The source is hostile. Every member is made by its own name below the root
-//! ([`Tree`](crate::tree::Tree): no `..`, no link is ever followed), device
-//! nodes and sockets are not made, and of the extended attributes only those
-//! pass that mean the same in a zone.
+//! The source is hostile. Every member is created by its own name below the root
+//! ([`Tree`](crate::tree::Tree): no `..`, and no link is ever followed). Device nodes and sockets
+//! are not created. Only those extended attributes are kept that have the same meaning in a zone.
 //!
 //! | file | holds |
 //! |---|---|
@@ -62,11 +61,11 @@ pub fn install(request: &mut InstallRequest<'_>, source: &Source) -> Result<Inst
     install_within(request.root, source, LIMITS, request.progress)
 }
 
-/// Populates an empty folder from a source, as an install does a zone's root.
+/// Fills an empty folder from a source, as an install fills a zone's root.
 ///
 /// # Errors
-/// [`Error::Member`] and [`Error::Source`] for content that is not acceptable; the folder then
-/// holds an unfinished tree.
+/// Fails with [`Error::Member`] or [`Error::Source`] if the content is not acceptable. The folder
+/// then holds an unfinished tree.
 pub fn unpack(
     root: &Path,
     source: &Source,
@@ -75,19 +74,19 @@ pub fn unpack(
     install_within(root, source, LIMITS, progress)
 }
 
-/// Populates an empty folder as [`unpack`] does, from a source that may not exceed
-/// these limits.
+/// Fills an empty folder as [`unpack`] does, from a source that may not exceed these limits.
 ///
 /// # Errors
-/// See [`unpack`].
+/// Fails like [`unpack`].
 pub fn unpack_within(root: &Path, source: &Source, limits: Limits) -> Result<Installed, Error> {
     install_within(root, source, limits, &mut |_| {})
 }
 
-/// [`unpack`] for the own part of a sparse zone, which need not look like a whole root.
+/// Does the same as [`unpack`] for the own part of a sparse zone, which need not look like a
+/// complete root.
 ///
 /// # Errors
-/// See [`unpack`].
+/// Fails like [`unpack`].
 pub fn unpack_part(
     root: &Path,
     source: &Source,
@@ -96,11 +95,11 @@ pub fn unpack_part(
     install_as(root, source, LIMITS, Extent::Part, progress)
 }
 
-/// Unpacks a stream of [`pack::Pack`] into a folder that may have content: a file replaces one of
-/// the same name.
+/// Unpacks a stream of [`pack::Pack`] into a folder that may have content. A file replaces a file
+/// of the same name.
 ///
 /// # Errors
-/// [`Error::Member`] and [`Error::Source`] for content that is not acceptable.
+/// Fails with [`Error::Member`] or [`Error::Source`] if the content is not acceptable.
 pub fn unpack_stream(
     root: &Path,
     stream: impl std::io::Read,
@@ -115,11 +114,11 @@ pub fn unpack_stream(
     Ok(unpack.done)
 }
 
-/// Removes names from a folder that streams are unpacked into, those in a folder before
-/// the folder.
+/// Removes names from a folder into which streams are unpacked. The files in a folder are removed
+/// before the folder.
 ///
 /// # Errors
-/// [`Error::Member`] for a name that leads out, or cannot be removed.
+/// Fails with [`Error::Member`] for a name that leads outside the folder or cannot be removed.
 pub fn remove_from(
     root: &Path,
     names: impl Iterator<Item = PathBuf>,
@@ -142,12 +141,12 @@ pub fn remove_from(
     Ok(())
 }
 
-/// Populates an empty folder with a layer of a container image, a tar archive at the beginning of
-/// `file`, for an overlay on `lowers`, the uppermost first. Returns the digest of the archive
-/// without its compression.
+/// Fills an empty folder with a layer of a container image, for an overlay on `lowers`, the
+/// uppermost first. The layer is a tar archive at the beginning of `file`. Returns the digest of
+/// the uncompressed archive.
 ///
 /// # Errors
-/// As [`unpack`].
+/// Fails like [`unpack`].
 pub fn unpack_layer(
     root: &Path,
     lowers: &[PathBuf],
@@ -262,8 +261,8 @@ fn any_archive(unpack: &mut Unpack<'_>, path: &Path) -> Result<(), Error> {
     archive::unpack(unpack, stream)
 }
 
-/// Formats that are often taken for archives of files: the offset of their mark, the mark, and the
-/// remedy.
+/// Formats that are often mistaken for archives of files: the offset of their mark, the mark, and
+/// the remedy.
 const OTHERS: &[(usize, &[u8], &str)] = &[
     (
         0,

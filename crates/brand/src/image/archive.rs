@@ -14,22 +14,23 @@ use super::unpack::Unpack;
 use crate::Error;
 use crate::tree::Meta;
 
-/// Maximum number of bytes that the reader takes from the stream between one member and the next:
-/// headers, long names and attributes are kept in memory.
+/// Maximum number of bytes between one member and the next: headers, long names and attributes are
+/// kept in memory.
 const HEADER_BUDGET: u64 = 8 << 20;
 
-/// Padding after the end that is read to see the stream's own checksum.
+/// Maximum number of bytes of padding after the end of the archive. They are read to reach the
+/// checksum of the compressed stream.
 const MAX_TRAILER: u64 = 64 << 20;
 
-/// Unpacks the archive in a stream, to the stream's own end.
+/// Unpacks the archive of a stream, and reads the stream to its end.
 pub fn unpack(unpack: &mut Unpack<'_>, stream: Stream) -> Result<(), Error> {
     let rest = unpack_stream(unpack, stream)?.finish(MAX_TRAILER);
     unpack.digest = rest.map_err(|error| unpack.refuse(error.to_string()))?;
     Ok(())
 }
 
-/// The content of the first member of an archive if the member has this name; at most `limit`
-/// bytes.
+/// Returns the content of the first member of an archive if the member has this name, at most
+/// `limit` bytes.
 pub fn first_member(path: &Path, name: &str, limit: u64) -> Result<Option<Vec<u8>>, Error> {
     let fail = |error| Error::io("read", path, error);
     let left = Cell::new(HEADER_BUDGET);
@@ -51,8 +52,8 @@ pub fn first_member(path: &Path, name: &str, limit: u64) -> Result<Option<Vec<u8
     Ok(Some(content))
 }
 
-/// Returns the first part of the first name in an archive. The folder `./`, which
-/// `tar -c .` writes first, has no such part and is passed over.
+/// Returns the first component of the first name in an archive. The folder `./`, which `tar -c .`
+/// writes first, has no such component and is skipped.
 pub fn first_name(path: &Path) -> Result<Option<OsString>, Error> {
     let fail = |error| Error::io("read", path, error);
     let left = Cell::new(HEADER_BUDGET);
@@ -72,7 +73,7 @@ pub fn first_name(path: &Path) -> Result<Option<OsString>, Error> {
     Ok(None)
 }
 
-/// Opens a file to read its headers within the bounds.
+/// Opens a file to read its headers, with the limits of this module.
 fn open<'c>(
     path: &Path,
     left: &'c Cell<u64>,
@@ -86,7 +87,7 @@ fn open<'c>(
     }))
 }
 
-/// Unpacks a tar stream up to its end; returns it.
+/// Unpacks a tar stream up to its end, and returns the stream.
 pub fn unpack_stream<R: Read>(unpack: &mut Unpack<'_>, stream: R) -> Result<R, Error> {
     let damaged = |unpack: &Unpack<'_>, error: &io::Error| unpack.refuse(error.to_string());
     let left = Cell::new(HEADER_BUDGET);
@@ -189,13 +190,13 @@ fn member<R: Read>(
     })
 }
 
-/// A device node that overlay takes for an absent name.
+/// A device node that overlay treats as a whiteout.
 fn is_whiteout<R: Read>(entry: &Entry<'_, Metered<'_, R>>) -> bool {
     let header = entry.header();
     matches!(header.device_major(), Ok(Some(0))) && matches!(header.device_minor(), Ok(Some(0)))
 }
 
-/// The extended attributes that pass, from the pax records.
+/// Returns the extended attributes of the pax records that are kept.
 fn attributes<R: Read>(
     unpack: &Unpack<'_>,
     entry: &mut Entry<'_, Metered<'_, R>>,

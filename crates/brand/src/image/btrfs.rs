@@ -1,9 +1,9 @@
-//! Reads streams of `btrfs send`: the commands that make a subvolume anew.
+//! Reads streams of `btrfs send`: commands that recreate a subvolume.
 //!
-//! The kernel's own receiver needs a btrfs file system, and believes much of the stream.
-//! Here every command is carried out below the root of the new zone, on any file system,
-//! with names checked and nothing followed. A whole subvolume is one that needs no other:
-//! increments, data that is still compressed, and streams without data are refused.
+//! The kernel's own receiver needs a btrfs file system, and trusts much of the stream. This reader
+//! carries out every command below the root of the new zone, on any file system. It checks names
+//! and follows no links. A stream must contain a complete subvolume: increments, data that is still
+//! compressed, and streams without data are refused.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -22,19 +22,20 @@ use crate::tree::Meta;
 /// The first bytes of a stream.
 pub const MAGIC: &[u8] = b"btrfs-stream\0";
 
-/// Versions that are read: the kernel's first, and the second, whose data may be longer.
+/// The supported versions: the kernel's first version, and the second, which allows longer data.
 const VERSIONS: std::ops::RangeInclusive<u32> = 1..=2;
 
-/// Maximum size of a command, in bytes: the kernel makes none of half the size.
+/// Maximum size of a command, in bytes. The kernel's commands are less than half this size.
 const MAX_COMMAND_BYTES: usize = 1 << 20;
 
-/// Commands for each member that may be: names, owners, times and pieces of content.
+/// Maximum number of commands for each member: for names, owners, times and pieces of content.
 const COMMANDS_A_MEMBER: u64 = 40;
 
-/// Device nodes and sockets, which are not made: each later rename looks at them.
+/// Maximum number of device nodes and sockets. They are not created, but each later rename compares
+/// their names.
 const MAX_SKIPPED: usize = 4096;
 
-/// Commands, as `linux/fs/btrfs/send.h` numbers them.
+/// The commands, with the numbers of the kernel's `fs/btrfs/send.h`.
 mod command {
     pub const SUBVOL: u16 = 1;
     pub const SNAPSHOT: u16 = 2;
@@ -61,7 +62,7 @@ mod command {
     pub const ENCODED_WRITE: u16 = 25;
 }
 
-/// Attributes of commands.
+/// The attributes of commands.
 mod attribute {
     pub const UUID: u16 = 1;
     pub const SIZE: u16 = 4;
@@ -82,7 +83,7 @@ mod attribute {
     pub const CLONE_LENGTH: u16 = 24;
 }
 
-/// Unpacks a stream up to its end.
+/// Unpacks a stream to its end.
 pub fn unpack(unpack: &mut Unpack<'_>, mut stream: Stream) -> Result<(), Error> {
     let mut header = [0; 17];
     exactly(unpack, &mut stream, &mut header)?;
@@ -122,11 +123,11 @@ fn exactly(unpack: &Unpack<'_>, stream: &mut Stream, buffer: &mut [u8]) -> Resul
 struct Receiver<'u, 'p> {
     unpack: &'u mut Unpack<'p>,
     version: u32,
-    /// The uuid of the subvolume, once it has begun.
+    /// The uuid of the subvolume, after the command that begins it.
     uuid: Option<Vec<u8>>,
-    /// Names of objects that are not made.
+    /// The names of objects that are not created.
     skipped: HashSet<PathBuf>,
-    /// The file that was written last.
+    /// The file of the last write.
     open: Option<(PathBuf, File)>,
 }
 
@@ -143,7 +144,8 @@ impl<'b> Words<'b> {
             let (kind, after) = rest.split_first_chunk()?;
             let kind = u16::from_le_bytes(*kind);
             if kind == attribute::DATA && version > 1 {
-                // It may be longer than a length can say: it goes on to the end.
+                // This attribute may be longer than its length field allows, so it extends to the
+                // end of the command.
                 list.push((kind, after));
                 break;
             }
@@ -163,7 +165,7 @@ impl<'b> Words<'b> {
 }
 
 impl Receiver<'_, '_> {
-    /// Reads a command; gives its number.
+    /// Reads a command and returns its number.
     fn next(&self, stream: &mut Stream, body: &mut Vec<u8>) -> Result<u16, Error> {
         let mut header = [0; 10];
         exactly(self.unpack, stream, &mut header)?;
@@ -248,7 +250,7 @@ impl Receiver<'_, '_> {
             }
             _ => {
                 let name = self.unpack.check_name(shown)?;
-                // The root keeps its attributes, whatever the subvolume's were.
+                // The root keeps its own attributes, not those of the subvolume.
                 if name.as_os_str().is_empty() {
                     return Ok(());
                 }
@@ -330,7 +332,7 @@ impl Receiver<'_, '_> {
                     _ => Ok(()),
                 }
             }
-            // Objects that were not made anew have none.
+            // All objects of a complete subvolume are new, so they have no attribute to remove.
             command::REMOVE_XATTR => Ok(()),
             command::CHMOD => {
                 let mode = self.number(words, attribute::MODE)? & 0o7777;
@@ -347,7 +349,7 @@ impl Receiver<'_, '_> {
                 let time = words.find(attribute::MTIME).unwrap_or_default();
                 let seconds = time.first_chunk().map(|bytes| i64::from_le_bytes(*bytes));
                 let seconds = seconds.ok_or_else(|| self.damaged("a time that is none"))?;
-                // Before 1970 is 1970.
+                // A time before 1970 becomes 1970.
                 let seconds = u64::try_from(seconds).unwrap_or(0);
                 root.set_mtime(name, seconds).map_err(blame)
             }
@@ -399,7 +401,7 @@ impl Receiver<'_, '_> {
         };
         let zeros = data.iter().all(|byte| *byte == 0);
         let wrote = file.metadata().and_then(|metadata| {
-            // Zeros behind the end take no space.
+            // Zeros at the end of a file take no disk space.
             match zeros && offset >= metadata.len() {
                 true => file.set_len(offset + length).map(|()| 0),
                 false => file.write_all_at(data, offset).map(|()| length),
@@ -410,7 +412,7 @@ impl Receiver<'_, '_> {
         self.unpack.count_bytes(length, used)
     }
 
-    /// Content that the subvolume has in another place, too.
+    /// Copies content that the subvolume also has at another position.
     fn copy(&mut self, name: &Path, shown: &Path, words: &Words<'_>) -> Result<(), Error> {
         if words.find(attribute::CLONE_UUID) != self.uuid.as_deref() {
             return Err(self
@@ -456,12 +458,12 @@ impl Receiver<'_, '_> {
     }
 }
 
-/// No owner or mode is larger; a larger number is no owner of a zone.
+/// Owners and modes have 32 bits at most. A larger number is not an owner of a zone.
 fn small(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// The checksum of btrfs: CRC-32C without its inversions.
+/// Returns the checksum of btrfs: CRC-32C without its inversions.
 pub(super) fn crc32c(start: u32, bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = table();
     bytes.iter().fold(start, |sum, byte| {

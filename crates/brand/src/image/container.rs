@@ -1,8 +1,8 @@
 //! Archives that hold container images: the output of `docker save`, of `podman save`,
 //! and of `skopeo copy` to an `oci-archive`.
 //!
-//! They are taken apart into a folder that is then read as a layout. Only plain files
-//! with plain names are made there: no image needs more.
+//! The archive is unpacked into a folder, which is then read as a layout. Only regular files with
+//! plain names are created there, because images need no others.
 
 use std::path::Path;
 
@@ -14,10 +14,11 @@ use super::limits::{LIMITS, Limits};
 use super::unpack::Unpack;
 use crate::Error;
 
-/// Most members of such an archive.
+/// Maximum number of members in such an archive.
 const MAX_MEMBERS: u64 = 10_000;
 
-/// True when the file at `path` is a tar archive that begins as those of images do.
+/// Returns true if the file at `path` is a tar archive whose first member looks like that of an
+/// image.
 #[must_use]
 pub fn is_container(path: &Path) -> bool {
     let Ok(Some(first)) = archive::first_name(path) else {
@@ -32,10 +33,10 @@ pub fn is_container(path: &Path) -> bool {
     [MARK, INDEX, SAVED, "blobs", "repositories"].contains(&&*first) || is_id(stem)
 }
 
-/// Takes the archive at `path` apart into an empty folder.
+/// Unpacks the archive at `path` into an empty folder.
 ///
 /// # Errors
-/// [`Error::Member`] and [`Error::Source`] for content that is not acceptable.
+/// Fails with [`Error::Member`] or [`Error::Source`] if the content is not acceptable.
 pub fn extract(path: &Path, into: &Path, progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
     let limits = Limits {
         members: MAX_MEMBERS,

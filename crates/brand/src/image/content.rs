@@ -1,22 +1,22 @@
-//! The content of a stream, and the extended attributes that belong to it.
+//! The kinds of content of a stream, and the extended attributes that each keeps.
 
 use std::os::fd::AsFd;
 
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
-/// The content of a stream.
+/// The kind of content of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A root from an untrusted source.
     Root,
-    /// A layer or top of a zone, from another host's root: with the whiteouts, and the
-    /// marks of overlay that say which folders hide or move the folders below.
+    /// A layer or top of a zone on another host: with whiteouts, and with the attributes of overlay
+    /// that hide or move folders below.
     Layer,
 }
 
 impl Content {
-    /// Returns whether an extended attribute is part of it.
+    /// Returns true if this kind of content keeps an extended attribute.
     #[must_use]
     pub fn keeps(self, name: &str, value: &[u8]) -> bool {
         match self {
@@ -31,7 +31,7 @@ impl Content {
     }
 }
 
-/// The former place of a folder: a path from the root of the layers, or a name.
+/// Returns true for a legal former path of a folder: a path from the root of the layers, or a name.
 fn is_redirect(value: &[u8]) -> bool {
     let path = value.strip_suffix(b"\0").unwrap_or(value);
     let (path, whole) = match path.strip_prefix(b"/") {
@@ -44,9 +44,9 @@ fn is_redirect(value: &[u8]) -> bool {
     value.len() <= 4096 && parts.all(legal) && (whole || count == 1)
 }
 
-/// True for attributes that mean the same in a zone. Those of overlay would change the
-/// view of the layers; `security.*` attributes, except capabilities, belong to the host;
-/// ACLs and the rest are not carried.
+/// Returns true for attributes that have the same meaning in a zone. Attributes of overlay would
+/// change the merged view. `security.*` attributes, except capabilities, belong to the host. ACLs
+/// and all others are not kept.
 pub(super) fn is_allowed_attribute(name: &str) -> bool {
     name == "security.capability"
         || name
@@ -54,7 +54,7 @@ pub(super) fn is_allowed_attribute(name: &str) -> bool {
             .is_some_and(|rest| rest != "overlay" && !rest.starts_with("overlay."))
 }
 
-/// Sets an attribute; a file system without them is no reason to fail.
+/// Sets an attribute. A file system without attributes is not an error.
 pub(super) fn set_attribute(file: impl AsFd, name: &str, value: &[u8]) -> rustix::io::Result<()> {
     match rustix::fs::fsetxattr(file, name, value, XattrFlags::empty()) {
         Err(Errno::OPNOTSUPP) => Ok(()),

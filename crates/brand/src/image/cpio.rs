@@ -1,8 +1,8 @@
 //! Reads cpio archives in the new ASCII format (`cpio -H newc`), plain or with checksums.
 //!
-//! Every member has a header of 110 bytes in hexadecimal, its name, and its content, each
-//! padded to four bytes. All names of one file have its inode's number; in most archives
-//! the last of them has the content.
+//! Every member has a header of 110 bytes in hexadecimal, its name, and its content, each padded to
+//! four bytes. All names of one file have the same inode number. In most archives the last of these
+//! names has the content.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -16,10 +16,10 @@ use super::unpack::Unpack;
 use crate::Error;
 use crate::tree::Meta;
 
-/// The first bytes of members, and whether their checksum counts.
+/// The first bytes of members, and whether the checksum of such a member counts.
 const MAGICS: [(&[u8], bool); 2] = [(b"070701", false), (b"070702", true)];
 
-/// The first bytes of older forms, which are refused by name.
+/// The first bytes of older formats. An error message names these formats.
 const OLDER: [(&[u8], &str); 3] = [
     (b"070707", "odc"),
     (b"\xc7\x71", "bin"),
@@ -28,23 +28,24 @@ const OLDER: [(&[u8], &str); 3] = [
 
 const HEADER: usize = 110;
 
-/// The name of the member that ends an archive.
+/// The name of the last member of an archive.
 const TRAILER: &[u8] = b"TRAILER!!!";
 
-/// Most files with several names whose content is still to come.
+/// Maximum number of files with several names whose content was not read yet.
 const MAX_PENDING: usize = 1 << 16;
 
-/// Padding after the end that is read to see the stream's own checksum.
+/// Maximum number of bytes of padding after the end of the archive. They are read to reach the
+/// checksum of the compressed stream.
 const MAX_TRAILER: u64 = 64 << 20;
 
-/// True when a stream that begins so is one of these archives, in whatever form.
+/// Returns true if a stream with this beginning is a cpio archive of any format.
 pub fn is_cpio(begin: &[u8]) -> bool {
     let all = MAGICS.iter().map(|(magic, _)| *magic);
     all.chain(OLDER.iter().map(|(magic, _)| *magic))
         .any(|magic| begin.starts_with(magic))
 }
 
-/// Numbers of a header, in their order.
+/// The numbers of a header, in their order.
 #[derive(Clone, Copy)]
 struct Header([u32; 13]);
 
@@ -65,7 +66,7 @@ impl Header {
         match self.0[1] & 0o170_000 {
             0o040_000 => Kind::Directory,
             0o100_000 => Kind::File(self.size()),
-            // The target is the content.
+            // The content of a link is its target.
             0o120_000 => Kind::Symlink(PathBuf::new()),
             0o010_000 => Kind::Fifo,
             0o020_000 | 0o060_000 => Kind::Device,
@@ -95,7 +96,7 @@ impl Header {
     }
 }
 
-/// Unpacks the archive in a stream.
+/// Unpacks the archive of a stream.
 pub fn unpack(unpack: &mut Unpack<'_>, stream: Stream) -> Result<(), Error> {
     let mut reader = Reader { stream, padding: 0 };
     let mut buffer = vec![0; BUFFER];
@@ -111,7 +112,7 @@ pub fn unpack(unpack: &mut Unpack<'_>, stream: Stream) -> Result<(), Error> {
         let shown = PathBuf::from(OsStr::from_bytes(&name));
         reader.member(unpack, &shown, header, summed, &mut pending, &mut buffer)?;
     }
-    // Names whose content never came are those of an empty file.
+    // Names without any content belong to an empty file.
     for names in pending.names.into_values() {
         give_names(unpack, &names, None, &mut buffer)?;
     }
@@ -120,7 +121,7 @@ pub fn unpack(unpack: &mut Unpack<'_>, stream: Stream) -> Result<(), Error> {
     Ok(())
 }
 
-/// Files with several names: those that came before the content, and the one that has it.
+/// Files with several names: the names before the content, and the name that has the content.
 #[derive(Default)]
 struct Pending {
     names: HashMap<(u32, u32, u32), Vec<Member>>,
@@ -129,7 +130,7 @@ struct Pending {
 
 struct Reader {
     stream: Stream,
-    /// Bytes to skip before the next header.
+    /// The number of bytes to skip before the next header.
     padding: usize,
 }
 
@@ -158,7 +159,7 @@ impl Reader {
         for (number, digits) in numbers.iter_mut().zip(bytes[6..].chunks(8)) {
             *number = std::str::from_utf8(digits)
                 .ok()
-                // A sign is none of the digits.
+                // A sign is not a digit, so numbers with a sign are refused.
                 .filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))
                 .and_then(|digits| u32::from_str_radix(digits, 16).ok())
                 .ok_or_else(|| {
@@ -272,7 +273,8 @@ impl Reader {
     }
 }
 
-/// Makes names of a file whose content `first` has; the first of them when none does.
+/// Creates further names of the file that `first` names. If no name had content, the first name
+/// becomes an empty file.
 fn give_names(
     unpack: &mut Unpack<'_>,
     names: &[Member],
@@ -291,7 +293,7 @@ fn give_names(
     Ok(())
 }
 
-/// Content that is added up as it is read.
+/// A reader that sums the bytes of the content.
 struct Summed<'r> {
     stream: &'r mut Stream,
     left: u64,

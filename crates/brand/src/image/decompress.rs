@@ -1,4 +1,4 @@
-//! Archives as plain streams, whatever they are compressed with.
+//! Reads archives of any compression as plain streams.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
@@ -8,11 +8,11 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use flate2::bufread::MultiGzDecoder;
 use oci::{Digest, Hasher};
 
-/// The folders where helpers are searched; the caller's PATH is not used.
+/// The folders in which decompressors are searched. The caller's PATH is not used.
 const HELPER_DIRS: &[&str] = &["/usr/bin", "/bin", "/usr/local/bin"];
 
-/// Formats by their first bytes, and the program that reads them; none for gzip,
-/// which is read here.
+/// The first bytes of each format, and the program that reads it; `None` for gzip, which this
+/// module reads itself.
 const FORMATS: &[(&[u8], Option<&str>)] = &[
     (b"\x1f\x8b", None),
     (b"\xfd7zXZ\0", Some("xz")),
@@ -23,11 +23,12 @@ const FORMATS: &[(&[u8], Option<&str>)] = &[
 /// Number of bytes that are read to recognise the format of an archive.
 const BEGIN: usize = 512;
 
-/// The content of an archive.
+/// The uncompressed content of an archive.
 #[derive(Debug)]
 pub struct Stream {
     source: Source,
-    /// Bytes that were looked at, and how many of them were read since.
+    /// The first bytes, which were read to recognise the format, and the number of them that the
+    /// caller has read since.
     begin: Vec<u8>,
     read: usize,
     hasher: Option<Hasher>,
@@ -46,7 +47,7 @@ impl Stream {
         Self::of(File::open(path)?)
     }
 
-    /// The same for a file that is open, from its beginning.
+    /// Opens an archive from an open file, from its beginning.
     pub fn of(mut file: File) -> io::Result<Self> {
         file.rewind()?;
         if !file.metadata()?.is_file() {
@@ -80,13 +81,13 @@ impl Stream {
         })
     }
 
-    /// Makes a digest of all that is read from here on.
+    /// Starts a digest of all bytes that are read from here on.
     pub fn hashed(mut self) -> Self {
         self.hasher = Some(Hasher::default());
         self
     }
 
-    /// The first bytes, which will be read all the same.
+    /// Returns the first bytes. They are still part of the content that is read later.
     pub fn begin(&mut self) -> io::Result<&[u8]> {
         if self.begin.is_empty() {
             let mut begin = vec![0; BEGIN];
@@ -97,8 +98,8 @@ impl Stream {
         Ok(&self.begin)
     }
 
-    /// Reads the rest, at most `limit` bytes, and checks that the stream ended well. Returns the
-    /// digest, if one was computed.
+    /// Reads the rest, at most `limit` bytes, and checks the end of the stream. Returns the digest,
+    /// if one was started.
     pub fn finish(mut self, limit: u64) -> io::Result<Option<Digest>> {
         let rest = io::copy(&mut (&mut self).take(limit + 1), &mut io::sink())?;
         if rest > limit {
@@ -140,7 +141,7 @@ impl Read for Source {
     }
 }
 
-/// A running decompressor; killed when it is dropped unfinished.
+/// A running decompressor. If it is dropped before its end, it is killed.
 #[derive(Debug)]
 pub struct Helper {
     child: Child,
@@ -171,7 +172,7 @@ impl Helper {
         }
     }
 
-    /// Fails if the program, whose output has ended, has failed.
+    /// Fails if the program has failed. Its output has ended before.
     fn check(&mut self) -> io::Result<()> {
         let status = self.child.wait()?;
         if status.success() {
@@ -186,8 +187,7 @@ impl Helper {
 }
 
 impl Read for Helper {
-    /// At damaged data the program ends its output as at the end of sound data: its status tells
-    /// the two apart.
+    /// Damaged data also ends the output of the program. Only its exit status shows the damage.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.output.read(buffer)?;
         if read == 0 && !buffer.is_empty() {
@@ -199,17 +199,18 @@ impl Read for Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // Both fail only for a child that was waited for already.
+        // Both calls fail only if the child was waited for already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The most memory that xz may take. It has no limit of its own, and an archive sets its need, up
-/// to 4 GiB; the output of `xz -9` needs 65 MiB. zstd refuses above 128 MiB by itself, bzip2 never
-/// needs more than a few.
+/// Maximum memory of xz. xz has no limit of its own, and an archive can require up to 4 GiB. The
+/// output of `xz -9` needs 65 MiB. zstd itself refuses above 128 MiB, and bzip2 never needs more
+/// than a few MiB.
 ///
-/// As a variable: other programs of that name do not know the option.
+/// The limit is set by an environment variable, because other programs with the name xz do not know
+/// the option.
 const XZ_LIMIT: (&str, &str) = ("XZ_DEFAULTS", "--memlimit-decompress=512MiB");
 
 fn command(program: &Path, input: File) -> Command {
@@ -225,7 +226,7 @@ fn command(program: &Path, input: File) -> Command {
     command
 }
 
-/// Reads until the buffer is full or there is no more.
+/// Reads until the buffer is full or the stream ends.
 pub fn fill(from: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut have = 0;
     while have < buffer.len() {
@@ -244,8 +245,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// A byte that claims to need 1 GiB: `printf x | xz --lzma2=dict=1GiB`. `printf x | xz
-    /// --lzma2=dict=1GiB`.
+    /// This archive of one byte claims to need 1 GiB: `printf x | xz --lzma2=dict=1GiB`.
     const GREEDY: [u8; 52] = [
         0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00, 0x00, 0x00, 0xff, 0x12, 0xd9, 0x41, 0x02, 0x00, 0x21,
         0x01, 0x24, 0x00, 0x00, 0x00, 0x5e, 0x1f, 0xc7, 0xf9, 0x01, 0x00, 0x00, 0x78, 0x00, 0x00,

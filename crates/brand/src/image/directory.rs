@@ -13,13 +13,13 @@ use super::unpack::Unpack;
 use crate::Error;
 use crate::tree::{Meta, Tree};
 
-/// Largest attribute, and largest list of their names, that the kernel knows.
+/// Maximum size of an attribute, and of the list of attribute names, in the kernel.
 const MAX_ATTRIBUTE: usize = 64 << 10;
 
-/// The largest configuration of LXC that is read.
+/// Maximum size of a configuration of LXC, in bytes.
 const MAX_CONFIG: u64 = 1 << 20;
 
-/// Copies the tree at `path`.
+/// Copies the tree at `path` to the root.
 pub fn copy(unpack: &mut Unpack<'_>, path: &Path) -> Result<(), Error> {
     let resolved = |path: &Path| {
         std::fs::canonicalize(path).map_err(|error| Error::io("look at", path, error))
@@ -39,7 +39,7 @@ pub fn copy(unpack: &mut Unpack<'_>, path: &Path) -> Result<(), Error> {
         device,
         linked: HashMap::new(),
     };
-    // Paths instead of descriptors are kept, so depth costs no descriptors.
+    // The list has paths and no descriptors, so a deep tree needs no more descriptors.
     let mut open = vec![PathBuf::new()];
     while let Some(dir) = open.pop() {
         for name in copy.source.names(&dir)? {
@@ -53,7 +53,7 @@ pub fn copy(unpack: &mut Unpack<'_>, path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// True for the folder of a container of LXC: its configuration beside its root.
+/// Returns true for the folder of an LXC container, which has a configuration beside its root.
 pub fn is_lxc(path: &Path) -> bool {
     let is = |name: &str, folder: bool| {
         let meta = path.join(name).symlink_metadata();
@@ -106,15 +106,15 @@ struct Copy<'u, 'p> {
     unpack: &'u mut Unpack<'p>,
     source: Tree,
     device: u64,
-    /// The files with several names, with the path where each was first made.
+    /// The files with several names, each with the path of its first copy.
     linked: HashMap<u64, PathBuf>,
 }
 
 impl Copy<'_, '_> {
-    /// Copies one entry; gives a directory whose content is to follow.
+    /// Copies one entry. Returns a directory if its content is still to be copied.
     fn entry(&mut self, name: &Path) -> Result<Option<Stat>, Error> {
         let name = &self.unpack.admit(name)?;
-        // Removed meanwhile: the copy is of a tree that changes.
+        // The file was removed in the meantime: the source may change during the copy.
         let Some(stat) = self.source.stat(name)? else {
             return Ok(None);
         };
@@ -177,12 +177,13 @@ impl Copy<'_, '_> {
         Ok(None)
     }
 
-    /// Copies a file, sharing its blocks where the file system can. False when it is gone.
+    /// Copies a file, and shares its blocks if the file system supports this. Returns false if the
+    /// file no longer exists.
     fn file(&mut self, name: &Path) -> Result<bool, Error> {
         let Some((from, stat)) = self.source.open_regular(name)? else {
             return Ok(false);
         };
-        // Counted first, and no more than that is copied, however it grows.
+        // The size is read first, and no more bytes are copied, even if the file grows.
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         self.unpack.check_bytes(size)?;
         let root = &self.unpack.root;
@@ -190,7 +191,7 @@ impl Copy<'_, '_> {
         std::io::copy(&mut (&from).take(size), &mut to)
             .map_err(|error| Error::io("copy to", root.show(name), error))?;
         root.finish(name, &to, unshift(Meta::of(&stat), self.unpack.shift))?;
-        // Shared blocks take no space; their number is not known.
+        // Shared blocks take no space, so they are not counted.
         self.unpack.count_bytes(size, 0)?;
         copy_attributes(&from, &to)
             .map_err(|errno| Error::io("copy the attributes of", self.source.show(name), errno))?;
@@ -199,7 +200,7 @@ impl Copy<'_, '_> {
     }
 }
 
-/// Copies the attributes that pass.
+/// Copies the attributes that are kept.
 pub fn copy_attributes(from: &File, to: &File) -> rustix::io::Result<()> {
     for (name, value) in list_attributes(from)? {
         set_attribute(to, &name, &value)?;
@@ -207,7 +208,7 @@ pub fn copy_attributes(from: &File, to: &File) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// The attributes of a folder that pass.
+/// Returns the attributes of a folder that are kept.
 pub fn attributes(tree: &Tree, name: &Path) -> Result<Vec<(String, Vec<u8>)>, Error> {
     let Some(folder) = tree.find_folder(name)? else {
         return Ok(Vec::new());

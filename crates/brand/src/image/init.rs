@@ -1,10 +1,10 @@
 //! Writes the command of a container image to the file that zinit reads.
 //!
-//! `/etc/zone.init` in the zone's root holds strings that end in a zero byte: the mark,
-//! the numbers of user, group, further groups (with commas) and of the signal that ends
-//! the program, the folder it runs in, how many settings of the environment follow, these,
-//! and then the words of the command. zinit(8) starts that after `/etc/rc.zone`, and the
-//! zone ends with it.
+//! `/etc/zone.init` in the zone's root holds strings that end in a zero byte: the mark; the numbers
+//! of the user, the group, the further groups (with commas) and the signal that ends the program;
+//! its working directory; the number of settings of the environment, and the settings; and then the
+//! words of the command. zinit(8) starts the command after `/etc/rc.zone`, and the zone ends with
+//! it.
 
 use std::path::{Path, PathBuf};
 
@@ -20,10 +20,10 @@ pub const FILE: &str = "etc/zone.init";
 /// The first line of the file.
 const MARK: &str = "zone-init 1";
 
-/// The largest file of accounts that is read.
+/// Maximum size of a file of accounts, in bytes.
 const MAX_ACCOUNTS: u64 = 4 << 20;
 
-/// As login has it where the image says nothing.
+/// The default PATH of a login, for an image that sets none.
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Signals by the names that images use.
@@ -53,11 +53,11 @@ struct User {
     home: String,
 }
 
-/// Writes `command` for the zone's init into the top of a root whose layers are `lowers`,
-/// the uppermost first.
+/// Writes `command` for the zone's init to the top of a root with the layers `lowers`, the
+/// uppermost first.
 ///
 /// # Errors
-/// [`Error::Refused`] when the image names no program, or a user that it does not have.
+/// Fails with [`Error::Refused`] if the image names no program, or a user that it does not have.
 pub fn write(top: &Path, lowers: &[PathBuf], command: &Command) -> Result<(), Error> {
     let mut stack = Stack::open(top, lowers)?;
     let read = |name: &str| -> Result<String, Error> {
@@ -120,12 +120,12 @@ fn signal(name: &str) -> Result<u8, Error> {
     })
 }
 
-/// Fields of the lines of a file of accounts.
+/// Returns the fields of the lines of a file of accounts.
 fn fields(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines().map(|line| line.split(':').collect())
 }
 
-/// Finds `name`, `number`, `name:group` or `number:number`.
+/// Finds the user of `name`, `number`, `name:group` or `number:number`.
 fn user(text: &str, passwd: &str, group: &str) -> Result<User, Error> {
     let missing = |what: &str, name: &str| {
         Error::Refused(format!(
@@ -171,8 +171,8 @@ fn user(text: &str, passwd: &str, group: &str) -> Result<User, Error> {
             entry.as_ref().and_then(|line| id(line[3])).unwrap_or(0)
         }
     };
-    // The user's own group is among them: a permission that a file denies to its group is
-    // denied to the user.
+    // The groups include the user's own group, because a permission that a file denies to its group
+    // is denied to the user.
     groups.retain(|group| *group != gid);
     groups.insert(0, gid);
     let home = entry

@@ -1,15 +1,15 @@
-//! Layers of container images: a tree that is put on others.
+//! Layers of container images: trees that are stacked on each other.
 //!
-//! Special names in a layer hide files of the layers below: `.wh.NAME` hides NAME,
-//! `.wh..wh..opq` hides all that a folder held. Here they become the marks that overlay
-//! reads: a character device 0/0, and the attribute `trusted.overlay.opaque`. Both are
-//! made only where there is something to hide, and none that stands in the archive itself
-//! passes: devices and `trusted.*` are left out of every archive.
+//! Special names in a layer hide files of the layers below: `.wh.NAME` hides NAME, and
+//! `.wh..wh..opq` hides everything that a folder held. They become the marks of overlay: a
+//! character device 0/0, and the attribute `trusted.overlay.opaque`. A mark is made only if there
+//! is something to hide. Marks in the archive itself are not used: devices and `trusted.*` are left
+//! out of every archive.
 //!
-//! A layer may name a file in a folder that it does not hold itself: the folder is then
-//! made as the layers below have it, and where they have a link to a folder, the file
-//! goes there, as it would in the running image. A link that the same archive made is
-//! never gone through.
+//! A layer may have a file in a folder that the layer itself does not contain. This folder is then
+//! made with the attributes of the layers below. If the layers below have a link to a folder
+//! instead, the file goes to that folder, as it would in the running image. A link from the same
+//! archive is never followed.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -28,25 +28,25 @@ use crate::tree::{Meta, Tree, is};
 /// The prefix of a name that hides another name.
 const WHITEOUT: &[u8] = b".wh.";
 
-/// The name of a marker that hides all entries of the folder in lower layers.
+/// The name of a marker that hides all entries of its folder in lower layers.
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
-/// Other names of that kind, which some tools use for themselves.
+/// Other names with this prefix, which some tools use for themselves.
 const RESERVED: &[u8] = b".wh..wh.";
 
-/// The attribute of a folder that hides all that it held below.
+/// The attribute of a folder that hides all entries of the same folder in lower layers.
 const OPAQUE_ATTRIBUTE: &str = "trusted.overlay.opaque";
 
-/// Links gone through on the way to one name, as in the kernel.
+/// Maximum number of links in one path, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// Finds `name` in trees that are put on one another, the uppermost first.
+/// Finds `name` in stacked trees, the uppermost first.
 fn find<'t>(trees: &[&'t Tree], name: &Path) -> Result<Option<(&'t Tree, Stat)>, Error> {
     for tree in trees {
         if let Some(stat) = tree.stat(name)? {
             return Ok((!is_whiteout(&stat)).then_some((*tree, stat)));
         }
-        // Something on the way may hide all that is below.
+        // A component of the path may hide everything below it.
         for above in name.ancestors().skip(1) {
             if above.as_os_str().is_empty() {
                 break;
@@ -70,17 +70,17 @@ fn is_opaque(tree: &Tree, name: &Path) -> Result<bool, Error> {
 }
 
 impl Unpack<'_> {
-    /// The layers below alone.
+    /// Returns only the layers below.
     fn below(&self) -> Vec<&Tree> {
         self.lowers.iter().collect()
     }
 
-    /// This layer as far as it was made, and those below.
+    /// Returns this layer, as far as it is unpacked, and the layers below.
     fn all(&self) -> Vec<&Tree> {
         std::iter::once(&self.root).chain(&self.lowers).collect()
     }
 
-    /// Handles a name that hides others. Returns false for other names.
+    /// Processes a name that hides others. Returns false for all other names.
     pub(super) fn mark(&mut self, name: &Path, shown: &Path) -> Result<bool, Error> {
         let last = name.file_name().unwrap_or_default().as_bytes();
         if !last.starts_with(WHITEOUT) {
@@ -109,7 +109,7 @@ impl Unpack<'_> {
             return Ok(());
         }
         match self.root.stat(&name)? {
-            // A folder of this layer: only objects of the layers below are hidden in it.
+            // In a folder of this layer, only the objects of the layers below are hidden.
             Some(stat) if is(&stat, FileType::Directory) => {
                 self.set_opaque(&name).map_err(self.blame(shown))
             }
@@ -122,7 +122,7 @@ impl Unpack<'_> {
         }
     }
 
-    /// Hides all that the layers below have in a folder.
+    /// Hides everything that the layers below have in a folder.
     fn hide_all(&mut self, folder: &Path, shown: &Path) -> Result<(), Error> {
         if self.lowers.is_empty() {
             return Ok(());
@@ -137,7 +137,8 @@ impl Unpack<'_> {
             let folder = inner.parent().unwrap_or(Path::new(""));
             return self.set_opaque(folder).map_err(self.blame(shown));
         }
-        // Of the root itself overlay takes no such word: each name in it is hidden.
+        // overlay ignores this attribute at the root itself, so each name in the root is hidden
+        // separately.
         let mut names = Vec::new();
         for tree in &self.lowers {
             names.extend(tree.names(Path::new(""))?);
@@ -154,8 +155,8 @@ impl Unpack<'_> {
         self.root.set_attribute(folder, OPAQUE_ATTRIBUTE, b"y")
     }
 
-    /// Makes a folder, or gives one that is there this owner and mode. One that was
-    /// hidden a moment ago begins empty.
+    /// Makes a folder, or sets the owner and mode of an existing one. A folder that was hidden
+    /// before is empty at first.
     pub(super) fn folder(&mut self, name: &Path, meta: Meta) -> Result<bool, Error> {
         let over = self.layer || self.content == Content::Layer;
         let hidden = over && self.root.stat(name)?.is_some_and(|stat| is_whiteout(&stat));
@@ -169,7 +170,7 @@ impl Unpack<'_> {
         Ok(made)
     }
 
-    /// Returns the path that `name` leads to through the links of the layers below.
+    /// Returns the path to which `name` leads through the links of the layers below.
     fn follow(&self, name: &Path, shown: &Path) -> Result<PathBuf, Error> {
         let mut way = Way::to(name);
         while let Some(next) = way.step() {
@@ -187,7 +188,7 @@ impl Unpack<'_> {
         Ok(way.end())
     }
 
-    /// Makes the folders on the way to `name` as the layers below have them.
+    /// Makes the parent folders of `name`, with the attributes of the layers below.
     pub(super) fn make_way_above(&mut self, name: &Path, shown: &Path) -> Result<PathBuf, Error> {
         let name = self.follow(name, shown)?;
         let mut missing = Vec::new();
@@ -231,8 +232,8 @@ impl Unpack<'_> {
         Ok(name)
     }
 
-    /// Makes sure that `target`, which is to get one more name, is in this layer: a file
-    /// of the layers below is copied, because a hard link cannot join two layers.
+    /// Makes sure that this layer contains `target`, which will get one more name. A file of the
+    /// layers below is copied, because a hard link cannot join two layers.
     pub(super) fn fetch(&mut self, target: &Path, shown: &Path) -> Result<PathBuf, Error> {
         let target = self.follow(target, shown)?;
         if self
@@ -278,7 +279,7 @@ impl Unpack<'_> {
     }
 }
 
-/// A walk along a name, whose last part is not looked at.
+/// The resolution of a path, component by component, except the last one.
 struct Way {
     done: PathBuf,
     todo: VecDeque<OsString>,
@@ -297,7 +298,7 @@ impl Way {
         }
     }
 
-    /// The next folder on the way; nothing when only the last part is left.
+    /// Returns the next folder of the path; `None` if only the last component is left.
     fn step(&mut self) -> Option<PathBuf> {
         while self.todo.len() > 1 {
             let part = self.todo.pop_front()?;
@@ -314,7 +315,7 @@ impl Way {
         self.done = next;
     }
 
-    /// Goes on where a link leads; false when there were too many.
+    /// Continues at the target of a link. Returns false if there were too many links.
     fn turn(&mut self, text: &Path) -> bool {
         self.links += 1;
         for part in text.components().rev() {

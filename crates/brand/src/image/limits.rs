@@ -1,18 +1,18 @@
-//! The limits of a source.
+//! The limits for a source of a root.
 
-/// The limits of a source.
+/// The limits for a source of a root.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Members, of all kinds.
+    /// Maximum number of members of all kinds.
     pub members: u64,
-    /// Bytes in regular files.
+    /// Maximum number of bytes in regular files.
     pub bytes: u64,
-    /// Bytes in the name of a member.
+    /// Maximum number of bytes in the name of a member.
     pub path: usize,
 }
 
-/// Far above the size of any distribution, and far below a number that would use up the
-/// inodes of a file system or run for days.
+/// These numbers are far above any distribution, and far below a number that would use up the
+/// inodes of a file system or take days.
 pub const LIMITS: Limits = Limits {
     members: 20_000_000,
     bytes: 1 << 40,
