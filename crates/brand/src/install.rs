@@ -8,17 +8,17 @@ use model::plan::Recipe;
 
 use crate::tree::Tree;
 
-/// An install, as the verb asks for it.
+/// The inputs of an install.
 pub struct InstallRequest<'a> {
-    /// The zone's configuration.
+    /// The configuration of the zone.
     pub config: &'a Config,
-    /// The zone's root: an existing, empty directory of ours.
+    /// The zone's root: an existing, empty directory that the caller has made.
     pub root: &'a Path,
-    /// The host's root, `/` except in tests.
+    /// The root of the host: `/` except in tests.
     pub host_root: &'a Path,
     /// The brand options of the command line, without the common ones.
     pub options: &'a [String],
-    /// Takes one line at a time for the terminal and the install log.
+    /// Writes one line to the terminal and to the install log.
     pub progress: &'a mut dyn FnMut(&str),
 }
 
@@ -35,36 +35,36 @@ impl std::fmt::Debug for InstallRequest<'_> {
 /// The origin of a new zone's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// An empty folder, which the brand populates.
+    /// An empty folder that the brand fills.
     Empty,
-    /// An image, which is made by the recipe unless there is one already.
+    /// An image. If it does not exist yet, the recipe makes it.
     Bootstrap(Recipe),
 }
 
-/// The result of an install.
+/// The counts of an install.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Installed {
-    /// Regular files made.
+    /// The number of regular files that were created.
     pub files: u64,
-    /// Directories made.
+    /// The number of directories that were created.
     pub directories: u64,
-    /// Symbolic links made.
+    /// The number of symbolic links that were created.
     pub links: u64,
-    /// Bytes written into files.
+    /// The number of bytes that were written to files.
     pub bytes: u64,
-    /// Files of the host, or members of an archive, that were deliberately left
-    /// out; each was named to `progress`.
+    /// The number of files of the host, or members of an archive, that were left out on purpose.
+    /// `progress` got the name of each.
     pub left_out: u64,
 }
 
-/// An install failed.
+/// The reason why an install failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The command line is wrong (exit status 2).
+    /// The command line is invalid (exit status 2).
     #[error("{0}")]
     Usage(String),
-    /// The zone cannot be installed as it is configured, or from this source.
+    /// The zone cannot be installed with its configuration, or from this source.
     #[error("{0}")]
     Refused(String),
     /// A system call failed.
@@ -74,15 +74,15 @@ pub enum Error {
         action: &'static str,
         /// The path of the failed operation.
         path: PathBuf,
-        /// Why it failed.
+        /// The error of the system.
         source: io::Error,
     },
     /// A member of an archive, or an entry of a source directory, is not acceptable.
     #[error("{}: {member}: {problem}", origin.display())]
     Member {
-        /// The archive or directory.
+        /// The path of the archive or directory.
         origin: PathBuf,
-        /// The member's name, with anything unprintable escaped.
+        /// The name of the member, with unprintable characters escaped.
         member: String,
         /// The description of the problem.
         problem: String,
@@ -90,7 +90,7 @@ pub enum Error {
     /// The source as a whole is not acceptable.
     #[error("{}: {problem}", origin.display())]
     Source {
-        /// The archive or directory.
+        /// The path of the archive or directory.
         origin: PathBuf,
         /// The description of the problem.
         problem: String,
@@ -101,7 +101,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// True when the exit status is 2.
+    /// Returns true if the exit status of this error is 2.
     #[must_use]
     pub const fn is_usage(&self) -> bool {
         matches!(self, Self::Usage(_))
@@ -120,7 +120,7 @@ impl Error {
     }
 }
 
-/// Refuses a root that already holds something.
+/// Refuses a root that is not empty.
 pub(crate) fn check_empty(root: &Tree) -> Result<(), Error> {
     if root.names(Path::new(""))?.is_empty() {
         Ok(())

@@ -1,9 +1,8 @@
-//! The kz brand: a machine with a kernel of its own, which QEMU runs.
+//! The kz brand: a kernel zone, a guest with its own kernel that QEMU runs.
 //!
-//! QEMU is the zone's only process and has, as every zone, a root of its own: a few
-//! empty folders on which the host's libraries and QEMU's files are shown, and the
-//! kernel that the machine starts with. The guest's system is on its disks, beside the
-//! root.
+//! QEMU is the zone's only process. Like every zone, this zone has its own root: a few empty
+//! folders on which the host's libraries and QEMU's files are mounted, and the kernel with which
+//! the guest starts. The guest's system is on its disks, beside the root.
 
 mod guest;
 mod options;
@@ -32,12 +31,12 @@ const PLATFORM: Platform = Platform {
     ..Platform::LINUX
 };
 
-/// The machine's kernel in the zone's root, as QEMU sees it.
+/// The path of the guest's kernel in the zone's root, as QEMU sees it.
 pub const KERNEL: &str = "/boot/vmlinuz";
-/// The machine's initial file system, as QEMU sees it.
+/// The path of the guest's initial RAM disk, as QEMU sees it.
 pub const INITRD: &str = "/boot/initrd.img";
 
-/// The folders of the root, and where the old names lead.
+/// The folders of the root, and the links for their old names.
 const DIRS: &[&str] = &[
     "boot",
     "dev",
@@ -58,7 +57,7 @@ const LINKS: &[(&str, &str)] = &[
     ("lib64", "usr/lib64"),
 ];
 
-/// Maximum number of processors of QEMU's machine.
+/// Maximum number of processors of a QEMU guest.
 const MAX_CPUS: u32 = 255;
 
 impl Brand for Kz {
@@ -120,7 +119,7 @@ impl Brand for Kz {
     }
 
     fn boot(&self, _request: &BootRequest<'_>) -> Result<BootSpec, BootError> {
-        // It is the machine's command line, which the verb makes.
+        // The verb makes QEMU's command line, so there is nothing to choose here.
         Err(BootError::None("nothing: a machine has no init".to_owned()))
     }
 }
@@ -139,7 +138,7 @@ fn memory(memory: u64) -> Option<String> {
     ))
 }
 
-/// Maximum number of disks of a machine: the slots that are left beside the other devices.
+/// Maximum number of disks of a guest: the slots that the other devices leave.
 const MAX_DISKS: usize = 20;
 
 fn disks(config: &Config) -> Vec<String> {

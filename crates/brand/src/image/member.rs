@@ -1,4 +1,4 @@
-//! Puts the members of an archive into the root, the same way for every archive format.
+//! Writes the members of an archive to the root, in the same way for every archive format.
 
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -12,45 +12,46 @@ use super::unpack::Unpack;
 use crate::Error;
 use crate::tree::{Meta, is};
 
-/// Bytes moved at once, and the unit in which holes are made.
+/// Size of a block that is copied at once, in bytes. A block of zeros becomes a hole.
 pub const BUFFER: usize = 128 << 10;
 
 /// The kind of entry that a member is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     Directory,
-    /// A file of so many bytes.
+    /// A file with this number of bytes.
     File(u64),
     Symlink(PathBuf),
     /// An additional name of an earlier member.
     HardLink(PathBuf),
     Fifo,
-    /// A name that is absent, whatever lies below.
+    /// A whiteout: a name that does not exist, whatever the layers below have.
     Whiteout,
     Device,
     Socket,
     Other,
 }
 
-/// A member of an archive, but for its content.
+/// A member of an archive, without its content.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Its name as it is written.
+    /// The name of the member, as the archive has it.
     pub name: PathBuf,
     pub kind: Kind,
     pub meta: Meta,
-    /// Seconds since 1970.
+    /// The time of the last change, in seconds since 1970.
     pub mtime: u64,
-    /// Extended attributes, those that pass.
+    /// The extended attributes that are kept.
     pub attributes: Vec<(String, Vec<u8>)>,
 }
 
-/// Maximum number of folders in folders.
+/// Maximum depth of folders.
 const MAX_FOLDER_DEPTH: usize = 3;
 
 impl Unpack<'_> {
-    /// Makes a member; the content of a file is read from `content`.
-    // Long because it has one arm for each kind of member, behind the checks that all kinds share.
+    /// Creates a member. The content of a file is read from `content`.
+    // This function is long because it has one arm for each kind of member, after the checks that
+    // all kinds share.
     pub fn put(
         &mut self,
         member: &Member,
@@ -66,7 +67,7 @@ impl Unpack<'_> {
             }
         }
         if name.as_os_str().is_empty() && self.content == Content::Root {
-            // The root keeps the permissions it has, whatever the packer's folder had.
+            // The root keeps its own permissions, not those of the packed folder.
             return match member.kind {
                 Kind::Directory => Ok(()),
                 _ => Err(self.bad(shown, "no name")),
@@ -122,7 +123,7 @@ impl Unpack<'_> {
             }
             Kind::HardLink(target) => {
                 self.check_target(target, shown)?;
-                // The file has its times already.
+                // The times of the file are set already.
                 return self.link(target, &name, shown);
             }
             Kind::Fifo => {
@@ -157,8 +158,8 @@ impl Unpack<'_> {
         Ok(())
     }
 
-    /// Makes the folders that lead to `name`, which in a layer may go through links of the
-    /// layers below; gives the name that leads through none.
+    /// Makes the parent folders of `name`. In a layer, the path may lead through links of the
+    /// layers below. Returns the path without such links.
     fn make_way(&mut self, name: &Path, shown: &Path) -> Result<PathBuf, Error> {
         if self.layer {
             return self.make_way_above(name, shown);
@@ -185,7 +186,7 @@ impl Unpack<'_> {
         }
         let what = self.root.stat(&target).map_err(&blame)?;
         if let Some(stat) = what.filter(|stat| is(stat, FileType::Symlink)) {
-            // A link has no content of its own to be shared: another one is as good.
+            // A symbolic link has no content that names could share, so a second link is as good.
             let text = self.root.read_link(&target).map_err(&blame)?;
             let text = text.ok_or_else(|| self.bad(shown, "a link to a file that was removed"))?;
             self.root.remove(name).map_err(&blame)?;
@@ -206,9 +207,9 @@ impl Unpack<'_> {
     ) -> Result<(), Error> {
         let shown = member.name.as_path();
         let blame = self.blame(shown);
-        // Checked before any byte of it is written: the size in its header is enough.
+        // The size in the header is checked before any byte of the file is written.
         self.check_bytes(size)?;
-        // Two members of one name: the later one wins, as a new file.
+        // If two members have the same name, the later one replaces the earlier one, as a new file.
         self.root.remove(name).map_err(&blame)?;
         let mut out = self.root.create(name, Meta::root(0o600)).map_err(&blame)?;
         let mut content = content.take(size);
@@ -222,7 +223,7 @@ impl Unpack<'_> {
             }
             copied += read as u64;
             let piece = &buffer[..read];
-            // A file of zeros takes no space, as it took none where it comes from.
+            // A block of zeros becomes a hole, and takes no space.
             hole = piece.iter().all(|byte| *byte == 0);
             let wrote = match hole {
                 true => out.seek(SeekFrom::Start(copied)).map(|_| ()),
@@ -236,7 +237,7 @@ impl Unpack<'_> {
                 .map_err(|error| self.bad(shown, format!("cannot write it: {error}")))?;
         }
         self.root.finish(name, &out, member.meta).map_err(&blame)?;
-        // After the owner: a change of owner drops capabilities.
+        // The mode is set after the owner, because a change of owner drops capabilities.
         for (key, value) in &member.attributes {
             set_attribute(&out, key, value)
                 .map_err(|errno| self.bad(shown, format!("cannot set {key}: {errno}")))?;
@@ -246,7 +247,7 @@ impl Unpack<'_> {
     }
 }
 
-/// Returns whether a member of that name may be in an archive that holds a container image.
+/// Returns true if an archive with a container image may contain a member of this name.
 fn is_plain(name: &Path) -> bool {
     let is_word = |part: Component<'_>| match part {
         Component::Normal(word) => {

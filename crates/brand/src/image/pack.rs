@@ -1,8 +1,8 @@
-//! Writing roots and layers as tar streams, for [`super::unpack`] on another host.
+//! Writes roots and layers as tar streams, for [`super::unpack`] on another host.
 //!
-//! Owners are numbers, times are whole seconds, extended attributes are pax records as
-//! GNU tar and star write them. A file with several names is written once. Sockets and
-//! device nodes are left out, but for the whiteouts of a layer.
+//! Owners are numbers, times are whole seconds, and extended attributes are pax records as GNU tar
+//! and star write them. A file with several names is written once. Sockets and device nodes are
+//! left out, except the whiteouts of a layer.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -18,26 +18,26 @@ use super::content::Content;
 use crate::Error;
 use crate::tree::Tree;
 
-/// Maximum number of folders in folders that are written.
+/// Maximum depth of folders.
 const MAX_FOLDER_DEPTH: usize = 256;
 
-/// The kernel's limit for one attribute and for the list of names.
+/// The kernel's limit for one attribute, and for the list of names, in bytes.
 const XATTR_LIMIT: usize = 65_536;
 
-/// The result of writing an archive.
+/// The counts of a written archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
-    /// Files, folders and links.
+    /// The number of files, folders and links.
     pub members: u64,
-    /// Bytes in files.
+    /// The number of bytes in files.
     pub bytes: u64,
 }
 
-/// A tar stream being written.
+/// A tar stream that is being written.
 pub struct Pack<W: Write> {
     tar: Builder<W>,
     content: Content,
-    /// The first name of each file with several.
+    /// The first name of each file with several names.
     first: HashMap<(u64, u64), PathBuf>,
     done: Packed,
 }
@@ -52,7 +52,7 @@ impl<W: Write> std::fmt::Debug for Pack<W> {
 }
 
 impl<W: Write> Pack<W> {
-    /// Begins a stream.
+    /// Starts a stream.
     pub fn new(out: W, content: Content) -> Self {
         Self {
             tar: Builder::new(out),
@@ -62,7 +62,7 @@ impl<W: Write> Pack<W> {
         }
     }
 
-    /// Writes a file that is in no tree.
+    /// Writes a file that is not in a tree.
     ///
     /// # Errors
     /// Fails with the error of the stream.
@@ -79,11 +79,11 @@ impl<W: Write> Pack<W> {
         Ok(())
     }
 
-    /// Writes the objects of the tree at `root` that `wanted` selects; a folder that is
-    /// not selected may hold selected objects.
+    /// Writes the objects of the tree at `root` that `wanted` selects. A folder that is not
+    /// selected may contain selected objects.
     ///
     /// # Errors
-    /// [`Error::Io`] for a file that cannot be read, or written.
+    /// Fails with [`Error::Io`] if a file cannot be read or written.
     pub fn tree(
         &mut self,
         root: &Path,
@@ -120,7 +120,7 @@ impl<W: Write> Pack<W> {
         }
         for name in tree.names(at)? {
             let name = at.join(name);
-            // Gone since it was listed.
+            // The file was removed after it was listed.
             let Some(stat) = tree.stat(&name)? else {
                 continue;
             };
@@ -189,7 +189,7 @@ impl<W: Write> Pack<W> {
                 let written = self.tar.append_data(&mut header, &shown, io::empty());
                 written.map_err(fail)?;
             }
-            // Sockets and devices.
+            // Sockets and devices are left out.
             _ => return Ok(()),
         }
         self.done.members += 1;
@@ -198,7 +198,7 @@ impl<W: Write> Pack<W> {
 
     fn regular(&mut self, tree: &Tree, name: &Path, shown: &Path) -> Result<(), Error> {
         let fail = |error| Error::io("pack", tree.show(name), error);
-        // As it was opened: it may be another one than was looked at.
+        // The attributes are those of the opened file, which may not be the file that was listed.
         let Some((file, stat)) = tree.open_regular(name)? else {
             return Ok(());
         };
@@ -206,7 +206,8 @@ impl<W: Write> Pack<W> {
         let mut header = header(&stat, EntryType::Regular);
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         header.set_size(size);
-        // Exactly as long as announced, even if the file changes meanwhile.
+        // Exactly the announced number of bytes is written, even if the file changes in the
+        // meantime.
         let content = file.take(size).chain(io::repeat(0)).take(size);
         let written = self.tar.append_data(&mut header, shown, content);
         written.map_err(fail)?;
@@ -252,7 +253,7 @@ fn header(stat: &Stat, kind: EntryType) -> Header {
     header
 }
 
-/// All extended attributes whose names are text.
+/// Returns all extended attributes whose names are valid text.
 fn attributes(file: impl std::os::fd::AsFd) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut names = vec![0; XATTR_LIMIT];
     let length = match rustix::fs::flistxattr(&file, names.as_mut_slice()) {
@@ -275,7 +276,7 @@ fn attributes(file: impl std::os::fd::AsFd) -> io::Result<Vec<(String, Vec<u8>)>
                 value.truncate(length);
                 all.push((text.to_owned(), value));
             }
-            // Removed since it was listed.
+            // The attribute was removed after it was listed.
             Err(Errno::NODATA) => {}
             Err(errno) => return Err(errno.into()),
         }

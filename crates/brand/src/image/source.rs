@@ -16,13 +16,13 @@ pub enum Source {
 /// The brand options of an install.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// `-a` or `-d`.
+    /// The source of `-a` or `-d`.
     pub source: Option<Source>,
 }
 
 impl Options {
-    /// Reads the options. `-u`, `-s` and `-v` are accepted for scripts of Solaris: the
-    /// identity is always made anew, and the caller decides about the output.
+    /// Parses the options. `-u`, `-s` and `-v` are accepted for scripts of Solaris and have no
+    /// effect here: the identity is always new, and the caller decides about the output.
     pub fn parse(words: &[String]) -> Result<Self, Error> {
         let mut options = Self::default();
         let mut words = words.iter().map(String::as_str);

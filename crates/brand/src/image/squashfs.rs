@@ -1,9 +1,9 @@
-//! Reads squashfs images, version 4: it never mounts them, because the kernel trusts the
+//! Reads squashfs images of version 4. An image is never mounted, because the kernel trusts the
 //! content of a mounted image.
 //!
-//! Blocks that gzip or zstd compressed are read; other compressors are refused by name.
-//! Every table is read where it is needed and as far as it is needed; a block is never
-//! larger than the format allows, and an image with a larger block is refused.
+//! Blocks that are compressed with gzip or zstd are supported. Other compressors are refused, with
+//! their names. A table is read only as far as it is needed. A block is never larger than the
+//! format allows, and an image with a larger block is refused.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -23,62 +23,62 @@ use crate::tree::Meta;
 /// The first bytes of an image.
 pub const MAGIC: &[u8] = b"hsqs";
 
-/// Bytes in a block of metadata.
+/// Size of a block of metadata, in bytes.
 const METADATA: usize = 8192;
 
-/// The largest block of data that the format knows.
+/// Maximum size of a data block in the format, in bytes.
 const MAX_BLOCK: u32 = 1 << 20;
 
 /// Maximum number of metadata blocks that are kept in memory.
 const MAX_CACHED_BLOCKS: usize = 256;
 
-/// No fragment, no attributes.
+/// The value that means "no fragment" or "no attributes".
 const NONE: u32 = u32::MAX;
 
-/// Maximum number of folders in folders.
+/// Maximum depth of folders.
 const MAX_FOLDER_DEPTH: usize = 1000;
 
-/// Most attributes of one file, and most bytes of one.
+/// Maximum number of attributes of one file, and maximum size of one attribute in bytes.
 const MAX_ATTRIBUTES: u32 = 1000;
 const MAX_VALUE: u32 = 64 << 10;
 
-/// Compressors by their numbers.
+/// The numbers of compressors.
 const COMPRESSORS: [&str; 7] = ["none", "gzip", "lzma", "lzo", "xz", "lz4", "zstd"];
 
-/// The problem of an image that is not unpacked.
+/// The reason why an image cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
 enum Problem {
-    /// It ends too early.
+    /// The image ends too early.
     #[error("truncated")]
     Truncated,
-    /// It is shorter than its head says.
+    /// The image is shorter than its header says.
     #[error("truncated: {length} of {wanted} bytes")]
     Short { length: u64, wanted: u64 },
-    /// A part of it makes no sense.
+    /// A part of the image contradicts the format.
     #[error("damaged: {0}")]
     Damaged(&'static str),
-    /// A block that gzip did not write.
+    /// A block is not valid gzip data.
     #[error("damaged: {0}")]
     Gzip(io::Error),
-    /// A block that zstd did not write.
+    /// A block is not valid zstd data.
     #[error("damaged: {0}")]
     Zstd(&'static str),
-    /// A format of other programs.
+    /// The image has a format that only other programs read.
     #[error("a squashfs image of version {0}; 4 is read")]
     Version(u16),
-    /// No program here knows the compressor.
+    /// The image uses an unknown compressor.
     #[error(
         "a squashfs image compressed with {0}, which is not read: \
          unpack it with unsquashfs and install it with -d"
     )]
     Compressor(&'static str),
-    /// A file with more attributes than any has.
+    /// A file has more attributes than the limit.
     #[error("too many attributes")]
     Attributes,
-    /// A folder that has no end.
+    /// A folder contains itself.
     #[error("a folder that is in itself, or too deep")]
     Depth,
-    /// A symbolic link that no system could follow.
+    /// A symbolic link has an invalid target.
     #[error("a link to too long a name")]
     Link,
     /// A system call failed.
@@ -123,7 +123,7 @@ struct Attributes {
     blocks: Vec<u64>,
 }
 
-/// A block of metadata, and where the next one is.
+/// A block of metadata, and the position of the next one.
 struct Block {
     bytes: Vec<u8>,
     next: u64,
@@ -140,7 +140,8 @@ fn word(bytes: &[u8]) -> u32 {
     u32::try_from(number::<4>(bytes)).unwrap_or(0)
 }
 
-/// A reference to an inode or to attributes: its block, and where in that.
+/// Splits a reference to an inode or to attributes: the position of a block, and the offset in that
+/// block.
 fn split(reference: u64) -> (u64, usize) {
     let low = u16::try_from(reference & 0xffff).unwrap_or(0);
     (reference >> 16, usize::from(low))
@@ -228,14 +229,15 @@ impl Image {
             })
     }
 
-    /// The places of the blocks of a table of so many bytes.
+    /// Returns the positions of the blocks of a table with this number of bytes.
     fn pointers(&self, at: u64, bytes: u64) -> Result<Vec<u64>> {
         let count = bytes.div_ceil(METADATA as u64);
         if at == u64::MAX || count == 0 {
             return Ok(Vec::new());
         }
         let length = usize::try_from(count * 8).unwrap_or(usize::MAX);
-        // No more than the file has: a table that says so is no reason for memory.
+        // The table cannot be longer than the file. Without this check, an image could make the
+        // program allocate any amount of memory.
         let file = self.file.metadata()?.len();
         if at.checked_add(length as u64).is_none_or(|end| end > file) {
             return damaged("a table beyond the end");
@@ -245,7 +247,7 @@ impl Image {
         Ok(all.chunks_exact(8).map(number::<8>).collect())
     }
 
-    /// Reads the block of metadata at a place.
+    /// Reads the block of metadata at a position.
     fn metadata(&self, at: u64) -> Result<Rc<Block>> {
         if let Some(block) = self.kept.borrow().get(&at) {
             return Ok(Rc::clone(block));
@@ -294,7 +296,7 @@ impl Image {
         }
     }
 
-    /// Reads data of at most a block; `size` as the format writes it.
+    /// Reads a data block; `size` has the encoding of the format.
     fn data(&self, at: u64, size: u32, most: usize) -> Result<Vec<u8>> {
         let plain = size & (1 << 24) != 0;
         let length = (size & !(1 << 24)) as usize;
@@ -332,7 +334,7 @@ impl Image {
             .ok_or(Problem::Damaged("an owner that is none"))
     }
 
-    /// The attributes by their number, those that pass.
+    /// Returns the attributes with this number that are kept.
     fn attributes(&self, index: u32) -> Result<Vec<(String, Vec<u8>)>> {
         let mut all = Vec::new();
         let Some(table) = self.attributes.as_ref().filter(|_| index != NONE) else {
@@ -378,7 +380,7 @@ impl Image {
     }
 }
 
-/// A place in a table.
+/// A position in a table.
 struct Cursor<'i> {
     image: &'i Image,
     block: Rc<Block>,
@@ -438,7 +440,7 @@ impl Cursor<'_> {
     }
 }
 
-/// An inode, as far as it is the same for all kinds.
+/// The part of an inode that is the same for all kinds.
 struct Inode<'i> {
     kind: u16,
     meta: Meta,
@@ -458,7 +460,8 @@ struct Data {
 struct Walk<'w, 'p> {
     unpack: &'w mut Unpack<'p>,
     image: &'w Image,
-    /// Folders that were gone into: none has two names.
+    /// The folders that were entered. A folder has only one name, so entering one twice is an
+    /// error.
     seen: BTreeSet<u64>,
     linked: HashMap<u32, PathBuf>,
     buffer: Vec<u8>,
@@ -560,7 +563,7 @@ impl<'w> Walk<'w, '_> {
         }
     }
 
-    /// Makes one entry; true for a folder.
+    /// Creates one entry. Returns true for a folder.
     fn entry(&mut self, path: &Path, reference: u64) -> std::result::Result<bool, Error> {
         let made = self.member(path, reference);
         let (member, data, number) =
@@ -668,10 +671,10 @@ impl<'w> Walk<'w, '_> {
     }
 }
 
-/// The content of a file, block by block.
+/// Reads the content of a file, block by block.
 struct Content<'i> {
     image: &'i Image,
-    /// The position of the sizes of further blocks.
+    /// The position of the sizes of the remaining blocks.
     sizes: Cursor<'i>,
     blocks: u64,
     at: u64,

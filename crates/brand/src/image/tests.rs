@@ -66,7 +66,7 @@ fn attributes_of_overlay_and_of_the_host_do_not_pass() {
     }
 }
 
-/// Makes a member of a tar archive by hand, because the library would refuse to.
+/// Makes a member of a tar archive by hand, because the library would refuse it.
 fn member(kind: u8, name: &[u8], link: &[u8], mode: u32, content: &[u8]) -> Vec<u8> {
     let mut header = tar::Header::new_ustar();
     header.set_entry_type(tar::EntryType::new(kind));
@@ -100,7 +100,7 @@ fn archive(members: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// A root between two files that must stay as they are.
+/// Makes a root beside two files that must not change.
 struct Trial {
     dir: tempfile::TempDir,
     lines: Vec<String>,

@@ -1,4 +1,4 @@
-//! A root that is being populated: its remaining limits, and the skipped members.
+//! The state while a root is filled: the remaining limits, and the skipped members.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use super::printable::{harmless, shown};
 use crate::install::{Error, Installed, check_empty};
 use crate::tree::{Meta, Tree, is};
 
-/// Owner ids above this have no place in a zone's range.
+/// Maximum id of an owner. Larger ids are outside of every zone's range.
 pub(super) const MAX_ID: u32 = 65_535;
 
-/// The part of a root that a source holds.
+/// The part of a root that a source contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
     Whole,
@@ -26,44 +26,45 @@ pub(super) enum Extent {
 /// Interval between progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The members that were not made, by reason.
+/// The numbers of members that were not created, by reason.
 #[derive(Debug, Default)]
 pub(super) struct Skipped {
     pub(super) devices: u64,
     pub(super) sockets: u64,
     pub(super) other: u64,
     pub(super) mounts: u64,
-    /// Made, but with owners that no zone has.
+    /// Members that were created with owners outside of every zone's range.
     pub(super) foreign_owners: u64,
 }
 
-/// A root being populated from outside.
+/// A root that is being filled from an outside source.
 pub(super) struct Unpack<'p> {
     pub(super) root: Tree,
-    /// The layers below, the uppermost first.
+    /// The layers below the root, the uppermost first.
     pub(super) lowers: Vec<Tree>,
     /// True if the archive is a layer, whose names may hide others.
     pub(super) layer: bool,
     pub(super) content: Content,
-    /// True if only plain files with plain names are made, owned by root.
+    /// True if only regular files with plain names are created, owned by root.
     pub(super) plain: bool,
-    /// The folder in the archive that holds the root, when the archive is an export of another
+    /// The folder in the archive that contains the root, if the archive is an export of another
     /// tool.
     pub(super) prefix: Option<&'static str>,
-    /// The first user id and the first group id of the source, when they are not 0.
+    /// The first user id and the first group id of the source, if they are not 0.
     pub(super) shift: (u32, u32),
     pub(super) origin: PathBuf,
     pub(super) limits: Limits,
     /// The free space of the root's file system, in bytes.
     free: u64,
-    /// The part of the free space that was used, in bytes.
+    /// The used part of this free space, in bytes.
     used: u64,
     pub(super) done: Installed,
     members: u64,
     pub(super) skipped: Skipped,
-    /// Folders and their times, which are set last: making their content changes them.
+    /// Folders with their times. The times are set last, because new files in a folder change its
+    /// times.
     pub(super) dirs: Vec<(PathBuf, u64)>,
-    /// The digest of the archive, where it was asked for.
+    /// The digest of the archive, if the caller requested one.
     pub(super) digest: Option<Digest>,
     pub(super) progress: &'p mut dyn FnMut(&str),
     ticked: Instant,
@@ -81,7 +82,7 @@ impl<'p> Unpack<'p> {
         Self::over(tree, root, origin, limits, progress)
     }
 
-    /// The same for a root with something in it.
+    /// Does the same for a root that already has content.
     pub(super) fn over(
         tree: Tree,
         root: &Path,
@@ -112,8 +113,8 @@ impl<'p> Unpack<'p> {
         })
     }
 
-    /// Counts a member and checks its name; gives the name below the root, which
-    /// is empty for the root itself.
+    /// Counts a member and checks its name. Returns the name relative to the root, which is empty
+    /// for the root itself.
     pub(super) fn admit(&mut self, name: &Path) -> Result<PathBuf, Error> {
         self.members += 1;
         self.tick();
@@ -124,7 +125,7 @@ impl<'p> Unpack<'p> {
         self.check_name(name)
     }
 
-    /// Checks a name; gives it below the root.
+    /// Checks a name. Returns the name relative to the root.
     pub(super) fn check_name(&self, name: &Path) -> Result<PathBuf, Error> {
         if name.as_os_str().len() > self.limits.path {
             let limit = self.limits.path;
@@ -144,7 +145,7 @@ impl<'p> Unpack<'p> {
         Ok(clean)
     }
 
-    /// Refuses a file of so many bytes if that is more than there may be.
+    /// Fails if a file of this size exceeds the limit.
     pub(super) fn check_bytes(&self, bytes: u64) -> Result<(), Error> {
         if self.done.bytes.saturating_add(bytes) > self.limits.bytes {
             let limit = self.limits.bytes;
@@ -153,7 +154,7 @@ impl<'p> Unpack<'p> {
         Ok(())
     }
 
-    /// Counts bytes of a file, and those of them that take space.
+    /// Counts the bytes of a file, and the bytes that take disk space.
     pub(super) fn count_bytes(&mut self, bytes: u64, used: u64) -> Result<(), Error> {
         self.check_bytes(bytes)?;
         self.done.bytes = self.done.bytes.saturating_add(bytes);
@@ -166,7 +167,7 @@ impl<'p> Unpack<'p> {
         Ok(())
     }
 
-    /// Says how far it is, when nothing was said for a while.
+    /// Reports progress if the last report was some time ago.
     fn tick(&mut self) {
         if self.ticked.elapsed() >= PROGRESS_INTERVAL {
             self.ticked = Instant::now();
@@ -175,8 +176,7 @@ impl<'p> Unpack<'p> {
         }
     }
 
-    /// Refuses an owner that a zone cannot have: outside of the zone the number belongs to another
-    /// user.
+    /// Refuses an owner outside of the zone's range: on the host this id belongs to another user.
     pub(super) fn check_owner(&self, member: &Path, meta: Meta) -> Result<(), Error> {
         let (uid, gid) = (meta.uid, meta.gid);
         if self.content == Content::Root && (uid > MAX_ID || gid > MAX_ID) {
@@ -191,7 +191,7 @@ impl<'p> Unpack<'p> {
     /// Sets the times of folders.
     pub(super) fn settle(&mut self) -> Result<(), Error> {
         for (name, seconds) in self.dirs.iter().rev() {
-            // A later layer mark or member may have replaced it.
+            // A later mark or member may have replaced the folder.
             let stat = self.root.stat(name)?;
             if stat.is_some_and(|stat| is(&stat, FileType::Directory)) {
                 self.root.set_mtime(name, *seconds)?;

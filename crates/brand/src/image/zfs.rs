@@ -1,8 +1,8 @@
-//! Streams of `zfs send`: reads their first record.
+//! Reads the first record of streams of `zfs send`.
 //!
-//! Only OpenZFS itself can read one, into a file system of its own. Only the first record
-//! is checked here, so that a stream that cannot become a root is refused before any
-//! change; OpenZFS checks the rest, each record against its checksum.
+//! Only OpenZFS itself can read such a stream, into a new file system. This module checks the first
+//! record, so that a stream that cannot become a root is refused before any change. OpenZFS checks
+//! all other records by their checksums.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -12,43 +12,42 @@ use super::limits::LIMITS;
 use super::printable::harmless;
 use crate::Error;
 
-/// The offset of a stream's mark.
+/// The offset of the mark in a stream.
 pub const AT: usize = 8;
-/// The mark as the sender's processor wrote it: little endian, big endian.
+/// The mark in the byte order of the sender's processor: little endian, big endian.
 pub const MAGIC: [&[u8]; 2] = [b"\xac\xcb\xba\xf5\x02\0\0\0", b"\0\0\0\x02\xf5\xba\xcb\xac"];
 
-/// The message where no ZFS can receive the stream.
+/// The message for a host on which no ZFS can receive the stream.
 pub const REFUSED: &str = "a ZFS stream, which only a zone that is stored on ZFS is installed from: receive it with \
      zfs receive, and give the directory (-d)";
 
-/// Bytes of the first record that are looked at.
+/// Size of the checked part of the first record, in bytes.
 const RECORD: usize = 56;
 
-/// A single stream, as against one of several.
+/// The type of a single stream, not of a package of several.
 const SUBSTREAM: u64 = 1;
-/// A file system, as against a volume.
+/// The type of a file system, not of a volume.
 const FILE_SYSTEM: u32 = 2;
-/// Features of streams: raw and encrypted; with redacted data; the rest of an interrupted
+/// Feature flags of a stream: raw and encrypted; with redacted data; the rest of an interrupted
 /// stream; deduplicated blocks.
 const RAW: u64 = 1 << 24;
 const REDACTED: u64 = 1 << 21;
 const RESUMED: u64 = 1 << 20;
 const DEDUP: u64 = 1;
 
-/// A stream that holds the whole of one file system.
+/// A stream with one complete file system.
 #[derive(Debug)]
 pub struct ZfsStream {
     stream: Stream,
-    /// Bytes that may still come.
+    /// The number of bytes that may still be read.
     left: u64,
 }
 
 impl ZfsStream {
-    /// Opens a stream, plain or compressed as archives may be; none when the file is
-    /// something else.
+    /// Opens a stream, plain or compressed. Returns `None` if the file is not a ZFS stream.
     ///
     /// # Errors
-    /// [`Error::Source`] for a stream that cannot become a root.
+    /// Fails with [`Error::Source`] if the stream cannot become a root.
     pub fn open(path: &Path) -> Result<Option<Self>, Error> {
         let fail = |error| Error::io("open", path, error);
         let refuse = |problem: String| Error::Source {
@@ -77,13 +76,14 @@ impl Read for ZfsStream {
     }
 }
 
-/// Returns whether the bytes begin a ZFS stream.
+/// Returns true if these bytes are the start of a ZFS stream.
 pub fn is_stream(begin: &[u8]) -> bool {
     let at = begin.get(AT..).unwrap_or_default();
     MAGIC.iter().any(|magic| at.starts_with(magic))
 }
 
-/// Says why the stream with this first record is not the whole of one file system.
+/// Returns the reason why a stream with this first record is not one complete file system, if it is
+/// not.
 fn check(begin: &[u8]) -> Result<(), &'static str> {
     let record = begin.get(..RECORD).ok_or("a ZFS stream that is cut off")?;
     let little = record[AT..].starts_with(MAGIC[0]);
@@ -135,7 +135,7 @@ fn check(begin: &[u8]) -> Result<(), &'static str> {
 mod tests {
     use super::*;
 
-    /// A first record, as a processor of each kind writes it.
+    /// Returns a first record in the byte order of a processor.
     fn record(little: bool, kind: u32, form: u64, objects: u32, from: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut put = |value: u64, length: usize| match little {

@@ -1,4 +1,4 @@
-//! Archives of tar, sound and hostile, and their limits.
+//! Tests tar archives, valid and hostile, and their limits.
 
 use super::*;
 
@@ -64,7 +64,7 @@ fn names_that_lead_out_are_refused_by_name() {
 #[test]
 fn planted_links_are_not_followed() {
     let link = |name: &str, target: &str| member(b'2', name.as_bytes(), target.as_bytes(), 0, b"");
-    // Through a link to the outside, absolute and relative, and to the inside.
+    // These names lead through links: to the outside, absolute and relative, and to the inside.
     for target in ["/", "..", "usr"] {
         for evil in [
             file("x/outside", "evil"),
@@ -77,7 +77,7 @@ fn planted_links_are_not_followed() {
             assert!(error.contains("symbolic link"), "{error}");
         }
     }
-    // Over a link: the link is replaced, not its target.
+    // A file with the name of a link replaces the link, and not the link's target.
     let mut trial = Trial::new();
     let bytes = archive(&[
         dir("usr"),
@@ -86,10 +86,10 @@ fn planted_links_are_not_followed() {
     ]);
     trial.unpack(&bytes).unwrap();
     assert_eq!(fs::read_to_string(trial.path("usr/x")).unwrap(), "mine");
-    // A directory over a link would follow it.
+    // A directory with the name of a link would follow the link, so it is refused.
     let error = refusal(&archive(&[dir("usr"), link("x", ".."), dir("x")]));
     assert!(error.contains("x: "), "{error}");
-    // A hard link to a link is no way out either: it is one more link.
+    // A hard link to a symbolic link does not lead outside: it is a second symbolic link.
     let hard = member(b'1', b"usr/y", b"usr/x", 0o644, b"");
     let mut trial = Trial::new();
     let bytes = archive(&[dir("usr"), link("usr/x", "/etc/passwd"), hard]);
@@ -219,7 +219,7 @@ fn damaged_archives_are_noticed() {
         file("usr/a", &"x".repeat(5000)),
         file("usr/b", "y"),
     ]);
-    // Cut anywhere: in a header, in content, and before the end mark.
+    // The archive is cut at three positions: in a header, in content, and before the end mark.
     for cut in [700, 2000, 512 + 512 + 5120, whole.len() - 1024] {
         let error = refusal(&whole[..cut]);
         assert!(error.contains("archive"), "{cut}: {error}");
@@ -264,7 +264,7 @@ fn other_compressions_go_through_the_hosts_programs() {
             "{program}"
         );
         let mut damaged = output.stdout.clone();
-        // In the last block or its checksum, after all of the tar data was given out.
+        // The damage is in the last block or its checksum, after all of the tar data.
         let at = damaged.len() - if program == "xz" { 1 } else { 2 };
         damaged[at] ^= 0x55;
         let error = refusal(&damaged);
@@ -279,7 +279,7 @@ fn a_flipped_bit_is_damage_and_not_a_short_file() {
         eprintln!("skipped: no zstd on this machine");
         return;
     }
-    // Text that takes many blocks.
+    // This text needs many blocks.
     let mut text = String::new();
     for number in 0_u64..200_000 {
         text.push_str(&format!(
@@ -308,7 +308,7 @@ fn attributes_pass_by_the_list() {
     let records = |pairs: &[(&str, &str)]| -> Vec<u8> {
         let line = |(key, value): &(&str, &str)| {
             let rest = format!(" SCHILY.xattr.{key}={value}\n");
-            // The length counts itself; these are all of two digits.
+            // The length of a record includes its own digits; all these lengths have two digits.
             format!("{}{rest}", rest.len() + 2).into_bytes()
         };
         pairs.iter().flat_map(line).collect()

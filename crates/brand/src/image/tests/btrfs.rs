@@ -1,4 +1,4 @@
-//! Streams of btrfs.
+//! Tests streams of btrfs.
 
 use super::super::btrfs::{MAGIC, crc32c};
 use super::*;
@@ -80,7 +80,7 @@ fn clone(from: &str, uuid: u8, length: u64) -> Vec<u8> {
     )
 }
 
-/// As the kernel sends them: everything is made under a name of its own first.
+/// The kernel first creates every object under a temporary name, and so does this stream.
 #[test]
 fn a_stream_arrives_whole() {
     let mode = |mode: u64| mode.to_le_bytes();

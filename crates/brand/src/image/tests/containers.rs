@@ -56,7 +56,7 @@ fn an_archive_of_a_layout_is_told_by_its_first_name() {
     let path = folder.path().join("archive");
     for (members, expected) in [
         (vec![file("oci-layout", "{}")], true),
-        // As tar -C layout -c . writes it.
+        // This archive has the form that `tar -C layout -c .` writes.
         (vec![dir("./"), dir("./blobs")], true),
         (vec![dir("./"), file("./index.json", "{}")], true),
         (vec![file("./oci-layout", "{}")], true),

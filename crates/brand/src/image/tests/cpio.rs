@@ -1,4 +1,4 @@
-//! Archives of cpio.
+//! Tests cpio archives.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn a_cpio_archive_arrives_whole() {
         cpio(".", 0o040_755, 1, 2, b"", None),
         cpio("usr", 0o040_755, 2, 2, b"", None),
         cpio("usr/a", 0o104_755, 3, 1, b"hello", None),
-        // The first names of a file come without content.
+        // The first names of a file have no content.
         cpio("usr/b", 0o100_644, 4, 3, b"", None),
         cpio("usr/c", 0o100_644, 4, 3, b"shared", None),
         cpio("usr/d", 0o100_644, 4, 3, b"", None),

@@ -1,4 +1,4 @@
-//! Directories.
+//! Tests copies of directories.
 
 use super::*;
 

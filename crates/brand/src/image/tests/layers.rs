@@ -1,8 +1,8 @@
-//! Layers of container images, as overlay has them.
+//! Tests that layers of container images become layers of overlay.
 
 use super::*;
 
-/// Layers on one another, each with the marks that overlay reads.
+/// Unpacks stacked layers, each with the marks of overlay.
 struct Layers {
     dir: tempfile::TempDir,
     trees: Vec<PathBuf>,
@@ -71,7 +71,7 @@ fn whiteouts_hide_what_lies_below() {
     layers
         .add(&[
             file("etc/.wh.a", ""),
-            // Before and after the object that replaces it.
+            // The mark may be before or after the object that replaces the hidden one.
             file(".wh.opt", ""),
             dir("opt"),
             file("opt/y", "y"),
@@ -157,11 +157,11 @@ fn hard_links_of_a_layer_reach_files_of_lower_layers() {
     layers
         .add(&[
             file("srv/b", "b"),
-            // Through links of the layer below.
+            // These names lead through links of the layer below.
             file("lib/x", "x"),
             file("abs/y", "y"),
             file("out/z", "z"),
-            // One more name of a file of the layer below.
+            // This hard link is one more name of a file of the layer below.
             member(b'1', b"hard", b"srv/a", 0o644, b""),
         ])
         .unwrap();

@@ -1,8 +1,8 @@
-//! Images of squashfs.
+//! Tests squashfs images.
 
 use super::*;
 
-/// Makes a squashfs image of a folder; nothing where there is no mksquashfs.
+/// Makes a squashfs image of a folder. Returns `None` if mksquashfs is not installed.
 fn squash(source: &Path, image: &Path, options: &[&str]) -> Option<Vec<u8>> {
     if !Path::new("/usr/bin/mksquashfs").exists() {
         eprintln!("skipped: no mksquashfs on this machine");
@@ -20,7 +20,7 @@ fn squash(source: &Path, image: &Path, options: &[&str]) -> Option<Vec<u8>> {
     Some(fs::read(image).unwrap())
 }
 
-/// A folder with something of everything.
+/// Makes a folder with every kind of file.
 fn of_everything(source: &Path) {
     fs::create_dir_all(source.join("usr/deep/er")).unwrap();
     fs::write(source.join("usr/small"), "small").unwrap();
@@ -114,7 +114,8 @@ fn damaged_squashfs_images_are_no_surprise() {
         let error = refusal(&bytes[..cut]);
         assert!(error.contains("archive"), "{error}");
     }
-    // Tables and inodes are at the end: changed there, it is refused or read, no more.
+    // Tables and inodes are at the end of the image. A changed byte there makes the image invalid,
+    // or changes what is read; it causes no other failure.
     let mut seed = 11_u64;
     let mut below = |limit: usize| {
         seed ^= seed << 13;

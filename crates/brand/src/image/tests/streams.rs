@@ -1,4 +1,4 @@
-//! Trees that are packed into a stream and unpacked from it.
+//! Tests trees that are packed into a stream and unpacked from it.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
