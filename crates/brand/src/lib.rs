@@ -1,10 +1,10 @@
-//! Brands: the kinds of systems in zones, and how each is verified, installed and started.
+//! Brands: the kinds of systems in zones, and how each kind is verified, installed and started.
 //!
-//! A brand is a [`Platform`] (plain data: init, privileges, devices, mounts) and the
-//! hooks of [`Brand`]; docs/brands.md tells how to add one. The verbs in `crates/zone` call the hooks and know no
-//! brand by name. Three brands exist: `native`, the host's own distribution, with
-//! a sparse or whole root; `lx`, any other Linux distribution with an init of its
-//! own; and `kz`, a machine with a kernel of its own.
+//! A brand is a [`Platform`] (plain data: init, privileges, devices, mounts) and the hooks of
+//! [`Brand`]. docs/brands.md explains how to add a brand. The verbs in `crates/zone` call the
+//! hooks, and never test for a brand's name. There are three brands: `native`, the host's own
+//! distribution, with a sparse or whole root; `lx`, any other Linux distribution with its own init;
+//! and `kz`, a guest with its own kernel.
 //!
 //! The identity of a zone (its host name, machine id, ...) is the same for every brand: see
 //! [`identity`].
@@ -36,9 +36,9 @@ pub use native::follow::{Followed, follow};
 pub use native::sparse;
 pub use platform::{Device, Mount, Platform};
 
-/// Finds the brand that a configured brand name acts as.
+/// Returns the brand for a configured brand name.
 ///
-/// Names of other releases (`solaris`, `ipkg`, `lipkg`, `sparse`) act as native.
+/// Brand names of Solaris releases (`solaris`, `ipkg`, `lipkg`, `sparse`) mean native.
 #[must_use]
 pub fn by_name(name: &str) -> Option<&'static dyn Brand> {
     use model::brands::Family;

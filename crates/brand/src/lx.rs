@@ -1,8 +1,8 @@
-//! The lx brand: any Linux distribution with a root and an init of its own.
+//! The lx brand: any Linux distribution with its own root and init.
 //!
-//! The attributes `kernel-version`, `kernel-name` and `machine` say which kernel its
-//! programs are shown: by uname(2), statically linked programs included, in
-//! /proc/version and below /proc/sys/kernel.
+//! The attributes `kernel-version`, `kernel-name` and `machine` set the kernel that programs of the
+//! zone see: in uname(2), also from statically linked programs, in /proc/version and below
+//! /proc/sys/kernel.
 
 use std::path::Path;
 
@@ -57,7 +57,7 @@ impl Brand for Lx {
         spec.kernel = kernel(request.config);
         spec.interpreter = foreign::interpreter(request.root, Path::new("/"));
         match &spec.interpreter {
-            // A registration for the whole host does as well.
+            // A registration for the whole host is enough, too.
             Some(needed) if is_registered(&needed.machine) => spec.interpreter = None,
             Some(needed) if needed.program.is_none() => {
                 return Err(BootError::Foreign(needed.machine.clone()));
@@ -68,8 +68,8 @@ impl Brand for Lx {
     }
 }
 
-/// Returns whether the host has an interpreter registered that works in every zone: one that was
-/// opened when it was registered.
+/// Returns true if the host has registered an interpreter that works in every zone: the kernel
+/// opened it at registration.
 fn is_registered(machine: &str) -> bool {
     let path = format!("/proc/sys/fs/binfmt_misc/qemu-{machine}");
     let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -81,7 +81,7 @@ const NAME: &str = "kernel-name";
 const VERSION: &str = "kernel-version";
 const MACHINE: &str = "machine";
 
-/// The attributes that say which kernel is shown.
+/// The attributes that set the visible kernel.
 fn shown(config: &Config) -> impl Iterator<Item = (&'static str, &str)> {
     [NAME, VERSION, MACHINE]
         .into_iter()

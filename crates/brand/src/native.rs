@@ -1,17 +1,16 @@
 //! The native brand: the host's own distribution.
 //!
-//! A **sparse** zone shares the host's programs and has an /etc and a /var of its own. A file goes
-//! into them only by one of two rules: it is a package's configuration file that still has its
-//! packaged checksum ([`conffiles`]), or it is on the reviewed list of generated files
-//! ([`generated`]).
+//! A **sparse** zone shares the host's programs, and has its own /etc and /var. A file is copied to
+//! them only by one of two rules: it is a package's configuration file with its packaged checksum
+//! ([`conffiles`]), or it is on the reviewed list of generated files ([`generated`]).
 //!
-//! If the host has no dpkg, the first rule and the package database do not apply, and the zone gets
-//! a minimal skeleton: the directories of hier(7), the accounts, and those files of the list that
-//! the host has a source for or that are constant (profile to locale and time zone, the loader's
-//! cache, trusted certificates). Programs that need more of /etc find it missing.
+//! On a host without dpkg, the first rule and the package database do not apply. The zone gets a
+//! minimal skeleton: the directories of hier(7), the accounts, and those files of the list for
+//! which the host has a source or whose content is constant (profile to locale and time zone, the
+//! loader's cache, trusted certificates). Programs that need other files of /etc do not find them.
 //!
-//! A **whole-root** zone is unpacked from an archive or a directory, as lx is; without
-//! either the host's own installer makes its root ([`crate::bootstrap`]).
+//! A **whole-root** zone is unpacked from an archive or a directory, like lx. Without a source, the
+//! host's own installer makes its root ([`crate::bootstrap`]).
 
 mod accounts;
 mod certificates;

@@ -1,4 +1,4 @@
-//! From the root of a system to a disk and a kernel that starts it.
+//! Makes a disk from the root of a system, and finds the kernel that boots it.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,25 +13,25 @@ use crate::install::Error;
 /// The kernel in the root of a system.
 #[derive(Debug)]
 pub struct Kernel {
-    /// The kernel.
+    /// The file of the kernel.
     pub kernel: File,
-    /// Its initial file system, if there is one for it.
+    /// The initial RAM disk of the kernel, if there is one.
     pub initrd: Option<File>,
     /// The name of the guest, for messages.
     pub name: String,
 }
 
-/// Maximum number of entries of /boot that are read.
+/// Maximum number of entries of /boot.
 const MAX_BOOT_ENTRIES: usize = 1000;
 
-/// Maximum size of a kernel or initial file system, in bytes.
+/// Maximum size of a kernel or an initial RAM disk, in bytes.
 pub const MAX_BOOT_FILE_BYTES: u64 = 1 << 30;
 
-/// Finds the newest kernel of a root: `/boot/vmlinuz*`, with the `initrd.img*` of the same
-/// version. Links are followed as the system itself would, and not out of it.
+/// Finds the newest kernel of a root: `/boot/vmlinuz*`, with the `initrd.img*` of the same version.
+/// Links are resolved inside the root.
 ///
 /// # Errors
-/// [`Error::Source`] when there is none.
+/// Fails with [`Error::Source`] if there is no kernel.
 pub fn find_kernel(root: &Path) -> Result<Kernel, Error> {
     let fail = |problem: &str| Error::Source {
         origin: root.to_owned(),
@@ -76,7 +76,7 @@ pub fn find_kernel(root: &Path) -> Result<Kernel, Error> {
     ))
 }
 
-/// Numbers in a version count as numbers.
+/// Compares the numbers in a version by their values.
 fn version_key(version: &str) -> Vec<(u64, String)> {
     let mut key = Vec::new();
     let mut rest = version;
@@ -84,7 +84,7 @@ fn version_key(version: &str) -> Vec<(u64, String)> {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let (number, after) = rest.split_at(digits);
         let text = after.bytes().take_while(|b| !b.is_ascii_digit()).count();
-        // Cut at ASCII on both sides, or at the end.
+        // The text is cut before an ASCII character, or at its end.
         let (text, after) = after.split_at(text);
         key.push((number.parse().unwrap_or(0), text.to_owned()));
         rest = after;
@@ -92,17 +92,17 @@ fn version_key(version: &str) -> Vec<(u64, String)> {
     key
 }
 
-/// A file of a size that a kernel or its initial disk has.
+/// Opens a file whose size is possible for a kernel or an initial RAM disk.
 fn regular(root: &OwnedFd, path: &str) -> Option<File> {
     let file = sys::root::file(root, path).ok()??;
     let size = file.metadata().ok()?.len();
     (1..=MAX_BOOT_FILE_BYTES).contains(&size).then_some(file)
 }
 
-/// Makes a disk with an ext4 file system that holds the content of `root`.
+/// Makes a disk with an ext4 file system and the content of `root`.
 ///
 /// # Errors
-/// [`Error::Refused`] without mkfs.ext4, or with its error.
+/// Fails with [`Error::Refused`] if mkfs.ext4 is not installed, or with its error.
 pub fn make_disk(root: &Path, disk: &Path, size: u64) -> Result<(), Error> {
     let tool = [
         "/usr/sbin/mkfs.ext4",
@@ -138,7 +138,7 @@ pub fn make_disk(root: &Path, disk: &Path, size: u64) -> Result<(), Error> {
         .map_err(|error| Error::io("run", &tool, error))?;
     let mut said = String::new();
     if let Some(errors) = child.stderr.take() {
-        // It says little; of a flood the begin is enough.
+        // mkfs.ext4 writes few messages, so the beginning of its output is enough.
         let _ = errors.take(4096).read_to_string(&mut said);
     }
     let status = child

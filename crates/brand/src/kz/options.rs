@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::install::Error;
 
-/// The origin of a machine's system.
+/// The source of a guest's system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// An image of a disk, that of an installer's CD, or the archive of a root.
@@ -13,23 +13,24 @@ pub enum Source {
     Directory(PathBuf),
 }
 
-/// The firmware that starts the machine.
+/// The firmware that starts the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Firmware {
     /// The BIOS that comes with QEMU.
     Bios,
-    /// The UEFI firmware that another package of the host brings.
+    /// The UEFI firmware from another package of the host.
     Uefi,
 }
 
-/// The brand's options of an install.
+/// The install options of the brand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// `-a` or `-d`; none for an install of the host's own distribution.
+    /// The source of `-a` or `-d`; `None` installs the host's own distribution.
     pub source: Option<Source>,
-    /// `-x install-size=SIZE`, in bytes.
+    /// The size of `-x install-size=SIZE`, in bytes.
     pub size: Option<u64>,
-    /// `-x firmware=bios|uefi`; none for the firmware that the disk is made for.
+    /// The firmware of `-x firmware=bios|uefi`; `None` chooses the firmware for which the disk is
+    /// made.
     pub firmware: Option<Firmware>,
 }
 
@@ -37,10 +38,10 @@ pub struct Options {
 const MIN_DISK_BYTES: u64 = 16 << 20;
 
 impl Options {
-    /// Reads the options.
+    /// Parses the options.
     ///
     /// # Errors
-    /// [`Error::Usage`].
+    /// Fails with [`Error::Usage`].
     pub fn parse(words: &[String]) -> Result<Self, Error> {
         let mut options = Self {
             source: None,
@@ -57,7 +58,8 @@ impl Options {
                 _ => return usage(format!("invalid option: {word}")),
             };
             match flag {
-                // Scripts for Solaris: the guest sets its identity itself.
+                // Scripts for Solaris give these options. They have no effect, because the guest
+                // sets its identity itself.
                 "-u" | "-s" | "-v" if attached.is_none() => continue,
                 "-a" | "-b" | "-d" | "-x" => {}
                 "-m" | "-c" => {
@@ -100,7 +102,7 @@ impl Options {
     }
 }
 
-/// A size with a suffix, in whole MiB.
+/// Returns a size with a suffix as a number of bytes, in whole MiB.
 fn size(text: &str) -> Option<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(split);

@@ -1,28 +1,27 @@
-//! The accounts of a new zone: the host's system accounts, without anything
-//! that belongs to people.
+//! The accounts of a new zone: the host's system accounts, without any personal data.
 //!
-//! Ids must agree with the host's, since the files of the inherited directories carry them. Of an
-//! account, only its name and its ids are copied; its password, description, shell and home only in
-//! the forms listed here.
+//! The ids must agree with the host's, because files in the inherited directories have them as
+//! owners. Only the name and the ids of an account are copied. Password, description, shell and
+//! home have one of the forms in this module.
 
 use std::collections::HashSet;
 
 use crate::install::Error;
 use crate::tree::{Meta, Tree};
 
-/// First id that belongs to a person (`UID_MIN` of login.defs).
+/// The first id of personal accounts (`UID_MIN` of login.defs).
 const FIRST_PERSON: u32 = 1000;
 
 /// The id of the user `nobody`.
 const NOBODY: u32 = 65534;
 
-/// Most accounts or groups taken over.
+/// Maximum number of accounts, and of groups, that are copied.
 const MAX_ENTRIES: usize = 4096;
 
-/// Largest account file read.
+/// Maximum size of an account file, in bytes.
 const MAX_FILE: u64 = 4 << 20;
 
-/// Shells that an account may keep; others become the first.
+/// Shells that an account may keep. The first one replaces all others.
 const SHELLS: &[&str] = &[
     "/usr/sbin/nologin",
     "/sbin/nologin",
@@ -33,7 +32,7 @@ const SHELLS: &[&str] = &[
     "/bin/bash",
 ];
 
-/// The folders in which an account's home may be; other homes become `/nonexistent`.
+/// The folders in which an account's home may be. Any other home becomes `/nonexistent`.
 const HOMES: &[&str] = &["/var/", "/run/", "/usr/"];
 const EXACT_HOMES: &[&str] = &["/", "/bin", "/dev", "/nonexistent"];
 
@@ -61,8 +60,8 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Reads the host's; if it has none, the distribution's own list; if that is missing too, the
-    /// users `root` and `nobody`.
+    /// Reads the accounts of the host; without them, the list of the distribution; without that,
+    /// the users `root` and `nobody`.
     pub fn of(host: &Tree) -> Result<Self, Error> {
         let read = |names: [&str; 2]| -> Result<Vec<u8>, Error> {
             for name in names {
@@ -82,8 +81,8 @@ impl Accounts {
         ))
     }
 
-    /// Takes the system accounts out of passwd(5) and group(5) text. Lines that
-    /// are not plain entries are passed over.
+    /// Reads the system accounts from the text of passwd(5) and group(5). Ignores lines that are
+    /// not plain entries.
     fn parse(passwd: &[u8], group: &[u8], root_shell: &str) -> Self {
         let mut accounts = vec![Account {
             name: "root".to_owned(),
@@ -97,7 +96,7 @@ impl Accounts {
             let (Some(uid), Some(gid)) = (system_id(uid), system_id(gid)) else {
                 continue;
             };
-            // A second name for root would be a second way in.
+            // A second account with the id of root would be a second way to become root.
             if uid != 0 && is_name(name) && accounts.iter().all(|known| known.name != name) {
                 accounts.push(Account {
                     name: name.to_owned(),
@@ -148,29 +147,30 @@ impl Accounts {
         Self { accounts, groups }
     }
 
-    /// True when an account has this id.
+    /// Returns true if an account has this id.
     pub fn has_uid(&self, uid: u32) -> bool {
         self.accounts.iter().any(|account| account.uid == uid)
     }
 
-    /// True when a group has this id.
+    /// Returns true if a group has this id.
     pub fn has_gid(&self, gid: u32) -> bool {
         self.groups.iter().any(|group| group.gid == gid)
     }
 
-    /// The id of an account.
+    /// Returns the id of an account.
     pub fn uid(&self, name: &str) -> Option<u32> {
         let found = self.accounts.iter().find(|account| account.name == name);
         found.map(|account| account.uid)
     }
 
-    /// The id of a group.
+    /// Returns the id of a group.
     pub fn gid(&self, name: &str) -> Option<u32> {
         let found = self.groups.iter().find(|group| group.name == name);
         found.map(|group| group.gid)
     }
 
-    /// The four files, all passwords locked: name below `/etc`, owner and mode, text.
+    /// Returns the four account files with all passwords locked: name below `/etc`, owner and mode,
+    /// text.
     pub fn files(&self) -> [(&'static str, Meta, String); 4] {
         let hidden = Meta {
             gid: self.gid("shadow").unwrap_or(0),
@@ -187,7 +187,7 @@ impl Accounts {
         {
             let gecos = if *uid == 0 { "root" } else { "" };
             passwd += &format!("{name}:x:{uid}:{gid}:{gecos}:{home}:{shell}\n");
-            // No date of the last change: nothing ages.
+            // The field for the last change is empty, so no password expires.
             shadow += &format!("{name}:*::0:99999:7:::\n");
         }
         let (mut group, mut gshadow) = (String::new(), String::new());
@@ -205,7 +205,7 @@ impl Accounts {
     }
 }
 
-/// The lines with exactly `N` fields, a bounded number of them.
+/// Returns the lines with exactly `N` fields, up to a maximum number.
 fn entries<const N: usize>(text: &[u8]) -> impl Iterator<Item = [&str; N]> {
     text.split(|&byte| byte == b'\n')
         .filter_map(|line| {

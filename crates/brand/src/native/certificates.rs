@@ -1,9 +1,8 @@
-//! The certificates a zone trusts: those of the host's choice that came in a
-//! package. The bundle is put together anew from the packaged files; nothing is
-//! read from the host's /etc but the names of links.
+//! The certificates that a zone trusts: the packaged ones that the host has selected. The bundle is
+//! assembled again from the packaged files. Of the host's /etc, only the names of links are read.
 //!
-//! Authorities that a site added stay out. They are at hand in a zone that
-//! inherits /usr/local/share/ca-certificates: `update-ca-certificates` there.
+//! Certificate authorities that the site has added are not copied. If the zone inherits
+//! /usr/local/share/ca-certificates, run `update-ca-certificates` in the zone to add them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -18,13 +17,13 @@ const PACKAGED: &str = "usr/share/ca-certificates";
 const BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
 const LIST: &str = "etc/ca-certificates.conf";
 
-/// Largest certificate file read.
+/// Maximum size of a certificate file, in bytes.
 const MAX_FILE: u64 = 256 << 10;
 
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
-/// Makes links, bundle and list.
+/// Writes links, bundle and list.
 pub fn make(fill: &mut Fill<'_>) -> Result<(), Error> {
     if !fill.is_inherited(Path::new(PACKAGED)) {
         return Ok(());
@@ -71,7 +70,7 @@ pub fn make(fill: &mut Fill<'_>) -> Result<(), Error> {
     put(fill, LIST, list.as_bytes())
 }
 
-/// The certificate blocks of a PEM file, and nothing that stands around them.
+/// Returns the certificate blocks of a PEM file, without the text around them.
 fn blocks(content: &[u8]) -> String {
     let mut blocks = String::new();
     let mut block: Option<String> = None;

@@ -1,8 +1,8 @@
-//! The first rule: a file of the host is copied when it is a package's
-//! configuration file and still has the checksum it was packaged with.
+//! The first rule: a file of the host is copied if it is a package's configuration file with its
+//! packaged checksum.
 //!
-//! Such a file is public: it is part of the package. The content is read once, so that the hashed
-//! bytes are the written bytes.
+//! Such a file is public, because it is part of the package. The content is read once, so the
+//! checked bytes are exactly the written bytes.
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ use crate::install::Error;
 use crate::native::fill::{Fill, relative};
 use crate::tree::Meta;
 
-/// Largest configuration file copied.
+/// Maximum size of a configuration file, in bytes.
 const MAX_FILE: u64 = 16 << 20;
 
-/// Copies the configuration files of all packages that are in place.
+/// Copies the configuration files of all installed packages.
 pub fn copy(fill: &mut Fill<'_>, packages: &[Package]) -> Result<(), Error> {
     for package in packages.iter().filter(|one| one.status.is_unpacked()) {
         for conffile in &package.conffiles {
@@ -39,7 +39,7 @@ fn copy_one(fill: &mut Fill<'_>, conffile: &Conffile) -> Result<(), Error> {
     }
     match fill.host.read(name, MAX_FILE)? {
         Some((content, stat)) if Md5::digest(&content)[..] == md5 => {
-            // Set-id bits mean nothing on a configuration file.
+            // Set-id bits have no meaning on a configuration file, so they are removed.
             let mut meta = Meta::of(&stat);
             meta.mode &= 0o777;
             fill.file(name, meta, &content)?;
@@ -48,14 +48,14 @@ fn copy_one(fill: &mut Fill<'_>, conffile: &Conffile) -> Result<(), Error> {
         None if fill.host.stat(name)?.is_some() => {
             fill.leave_out(name, "no plain file of acceptable size on this host");
         }
-        // Removed by the administrator, or reached through a link.
+        // The administrator has removed the file, or its path leads through a link.
         None => {}
     }
     Ok(())
 }
 
-/// Only configuration is copied; and a file that another part of the install makes is not copied,
-/// even if a package ships it.
+/// Only configuration files are copied. A file that another part of the install creates is not
+/// copied, even if a package contains it.
 pub fn is_filled_otherwise(name: &Path) -> bool {
     const OURS: &[&str] = &[
         "dev",

@@ -1,10 +1,9 @@
-//! The package database of a new zone: dpkg's records of the files in the inherited
-//! directories, byte for byte where a byte matters for patching.
+//! The package database of a new zone: dpkg's records of the files in the inherited directories.
+//! They are copied unchanged wherever patching needs the exact bytes.
 //!
-//! Only records of packages that the status file names are taken, and only of
-//! the kinds that come out of packages; a stray file stays on the host. Locks,
-//! backups, the debconf answers (which hold passwords) and apt's state are not
-//! part of it.
+//! Only records of packages in the status file are copied, and only the kinds of records that
+//! packages contain. Any other file stays on the host. Locks, backups, the answers of debconf
+//! (which contain passwords) and the state of apt are not copied.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
@@ -22,10 +21,10 @@ use crate::install::Error;
 use crate::native::fill::{Fill, relative};
 use crate::tree::{Meta, Tree, is};
 
-/// Largest single record.
+/// Maximum size of one record, in bytes.
 const MAX_FILE: u64 = 256 << 20;
 
-/// The kinds of files that packages put into `info`.
+/// The kinds of files that packages install in `info`.
 const KINDS: &[&str] = &[
     "conffiles",
     "config",
@@ -41,30 +40,30 @@ const KINDS: &[&str] = &[
     "triggers",
 ];
 
-/// Directories of the database.
+/// The directories of the database.
 const DIRS: &[&str] = &["alternatives", "info", "parts", "triggers", "updates"];
 
-/// Single files that are taken as they are. `statoverride` is looked through.
+/// Single files that are copied unchanged. `statoverride` is copied line by line.
 const FILES: &[&str] = &["arch", "cmethopt", "diversions", "status", "info/format"];
 
-/// The files in the package lists that belong to the zone's own part of the root.
+/// The files of the package lists that are in the zone's own part of the root.
 #[derive(Debug, Default)]
 pub struct Listed {
-    /// Names below `/etc` and `/var` that packages ship, files and links included.
+    /// Paths below `/etc` and `/var` that packages contain, with files and links.
     pub names: BTreeSet<PathBuf>,
 }
 
-/// The locks of dpkg, which it holds while it works and apt for as long as it calls dpkg.
+/// The locks of dpkg: dpkg holds them while it works, and apt holds them while it calls dpkg.
 const LOCKS: [&str; 2] = ["lock-frontend", "lock"];
 
 /// Timeout for dpkg on the host to finish its work.
 const DPKG_LOCK_TIMEOUT: Duration = Duration::from_secs(240);
 
-/// Interval between looks at dpkg's locks.
+/// Interval between checks of dpkg's locks.
 const DPKG_LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Waits while dpkg is at work on the host. To hold its locks meanwhile would break
-/// an upgrade that begins now; [`copy`] notices one.
+/// Waits while dpkg works on the host. This function does not hold the locks, because that would
+/// break an upgrade that starts now. [`copy`] notices such an upgrade.
 pub fn wait_until_idle(fill: &mut Fill<'_>) -> Result<(), Error> {
     let source = Source::open(fill)?;
     let end = Instant::now() + DPKG_LOCK_TIMEOUT;
@@ -79,7 +78,7 @@ pub fn wait_until_idle(fill: &mut Fill<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Copies the database. Returns the files that its lists name.
+/// Copies the database. Returns the paths in its file lists.
 pub fn copy(fill: &mut Fill<'_>, packages: &[Package]) -> Result<Listed, Error> {
     let source = Source::open(fill)?;
     source.check_idle()?;
@@ -106,7 +105,7 @@ pub fn copy(fill: &mut Fill<'_>, packages: &[Package]) -> Result<Listed, Error> 
     Ok(listed)
 }
 
-/// Copies the choices of those alternatives that were taken over.
+/// Copies the choices of those alternatives that were copied.
 pub fn copy_alternatives(fill: &mut Fill<'_>) -> Result<(), Error> {
     let source = Source::open(fill)?;
     let mut buffer = Vec::new();
@@ -119,14 +118,14 @@ pub fn copy_alternatives(fill: &mut Fill<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The host's database.
+/// The package database of the host.
 struct Source {
     tree: Tree,
     path: PathBuf,
 }
 
 impl Source {
-    /// Links on the way to the database are the host's own.
+    /// Links in the path of the database belong to the host, so they are followed.
     fn open(fill: &Fill<'_>) -> Result<Self, Error> {
         let path = fill.host.show(Path::new(DIR));
         let tree = Tree::open(&path)?;
@@ -148,7 +147,7 @@ impl Source {
         Ok(false)
     }
 
-    /// Refuses while dpkg has changes that are not in the status file yet.
+    /// Fails while dpkg has changes that are not in the status file yet.
     fn check_idle(&self) -> Result<(), Error> {
         if self.tree.names(Path::new("updates"))?.is_empty() {
             Ok(())
@@ -157,7 +156,7 @@ impl Source {
         }
     }
 
-    /// Changes whenever dpkg replaces the status file.
+    /// This value changes whenever dpkg replaces the status file.
     fn version(&self) -> Result<Option<impl PartialEq + use<>>, Error> {
         let stat = self.tree.stat(Path::new("status"))?;
         Ok(stat.map(|stat| (stat.st_ino, stat.st_mtime, stat.st_mtime_nsec)))
@@ -180,7 +179,7 @@ fn copy_info(
     let stems: HashSet<String> = packages.iter().map(Dpkg::info_stem).collect();
     let mut listed = Listed::default();
     for name in source.names(Path::new("info"))? {
-        // Package names have dots, kinds have none.
+        // The name of a package may contain dots, but the kind of a record does not.
         let Some((stem, kind)) = name.to_str().and_then(|name| name.rsplit_once('.')) else {
             continue;
         };
@@ -195,8 +194,8 @@ fn copy_info(
     Ok(listed)
 }
 
-/// Notes the paths of a list that are below `/etc` and `/var`. Most are not, so
-/// nothing is made of those.
+/// Records the paths of a file list that are below `/etc` and `/var`. Most paths are not, so they
+/// cost no allocation.
 fn note_listed(listed: &mut Listed, list: &[u8]) {
     for line in list.split(|&byte| byte == b'\n') {
         if line.starts_with(b"/etc/") || line.starts_with(b"/var/") {
@@ -206,7 +205,7 @@ fn note_listed(listed: &mut Listed, list: &[u8]) {
     }
 }
 
-/// Copies one record that everybody may read; it is left in `buffer`.
+/// Copies one record that every user may read. The record stays in `buffer`.
 fn copy_record(
     fill: &mut Fill<'_>,
     source: &Tree,
@@ -235,7 +234,7 @@ fn copy_record(
     Ok(true)
 }
 
-/// Copies the overrides of accounts the zone has; dpkg refuses to work with others.
+/// Copies the overrides of accounts that the zone has, because dpkg fails on unknown accounts.
 fn copy_overrides(fill: &mut Fill<'_>, source: &Tree) -> Result<(), Error> {
     let name = Path::new("statoverride");
     let Some((content, _)) = source.read(name, MAX_FILE)? else {
@@ -255,8 +254,8 @@ fn copy_overrides(fill: &mut Fill<'_>, source: &Tree) -> Result<(), Error> {
     fill.file(&Path::new(DIR).join(name), Meta::root(0o644), &kept)
 }
 
-/// Makes the directories that packages ship below `/etc` and `/var`, as the
-/// host has them, empty; returns the links that packages ship there.
+/// Makes the directories that packages contain below `/etc` and `/var`, empty and with the
+/// attributes of the host. Returns the links that packages contain there.
 pub fn make_listed_dirs(fill: &mut Fill<'_>, listed: &Listed) -> Result<Vec<PathBuf>, Error> {
     let mut links = Vec::new();
     for name in &listed.names {

@@ -1,4 +1,4 @@
-//! The one way by which anything gets into a new sparse root.
+//! The only functions that write to a new sparse root.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -9,30 +9,30 @@ use crate::native::accounts::Accounts;
 use crate::native::sparse::Layout;
 use crate::tree::{Meta, Tree, is};
 
-/// A root being filled from the host.
+/// A root that is being filled from the host.
 pub struct Fill<'a> {
     pub host: Tree,
     pub root: Tree,
     pub layout: Layout,
     pub accounts: Accounts,
     pub done: Installed,
-    /// The directory of the last name, known to be there; most come in runs.
+    /// The last used directory, which exists. Most names of one directory come in sequence.
     pub last_parent: PathBuf,
     pub progress: &'a mut dyn FnMut(&str),
 }
 
 impl Fill<'_> {
-    /// True when `name` is shared with the host and nothing may be put there.
+    /// Returns true if `name` is shared with the host, so that nothing may be written there.
     pub fn is_inherited(&self, name: &Path) -> bool {
         self.layout.covers(&Path::new("/").join(name))
     }
 
-    /// True when something is at `name` already.
+    /// Returns true if `name` exists already.
     pub fn has(&self, name: &Path) -> Result<bool, Error> {
         Ok(self.root.stat(name)?.is_some())
     }
 
-    /// Puts a file into the root, and the directories on its way.
+    /// Writes a file to the root, and creates its parent directories.
     pub fn file(&mut self, name: &Path, meta: Meta, content: &[u8]) -> Result<(), Error> {
         self.parents(name)?;
         self.root.write(name, self.owned(meta), content)?;
@@ -41,7 +41,7 @@ impl Fill<'_> {
         Ok(())
     }
 
-    /// Puts a symbolic link of root's into the root, and the directories on its way.
+    /// Writes a symbolic link, owned by root, and creates its parent directories.
     pub fn link(&mut self, name: &Path, target: &Path) -> Result<(), Error> {
         self.parents(name)?;
         self.root.symlink(name, target, 0, 0)?;
@@ -49,7 +49,7 @@ impl Fill<'_> {
         Ok(())
     }
 
-    /// Puts a directory into the root, and those on its way.
+    /// Makes a directory in the root, and its parent directories.
     pub fn dir(&mut self, name: &Path, meta: Meta) -> Result<(), Error> {
         self.parents(name)?;
         let made = self.root.make_dir(name, self.owned(meta))?;
@@ -57,7 +57,7 @@ impl Fill<'_> {
         Ok(())
     }
 
-    /// Makes the missing directories on the way to `name`, as the host has them.
+    /// Makes the missing parent directories of `name`, with the attributes of the host.
     pub fn parents(&mut self, name: &Path) -> Result<(), Error> {
         let Some(parent) = name.parent().filter(|name| !name.as_os_str().is_empty()) else {
             return Ok(());
@@ -76,13 +76,13 @@ impl Fill<'_> {
         self.dir(parent, meta)
     }
 
-    /// Says that `name` stays on the host, and why.
+    /// Reports that `name` stays on the host, with the reason.
     pub fn leave_out(&mut self, name: &Path, why: &str) {
         self.done.left_out += 1;
         (self.progress)(&format!("Left out /{}: {why}.", name.display()));
     }
 
-    /// Replaces an owner that the zone does not have by root.
+    /// Replaces an owner that does not exist in the zone by root.
     fn owned(&self, meta: Meta) -> Meta {
         Meta {
             uid: if self.accounts.has_uid(meta.uid) {
@@ -99,7 +99,7 @@ impl Fill<'_> {
         }
     }
 
-    /// Returns the target of a link at `name` as the zone sees it; by its text alone.
+    /// Returns the target of a link at `name` as the zone sees it, from its text alone.
     pub fn leads_to(&self, name: &Path, target: &Path) -> PathBuf {
         let from = Path::new("/").join(name);
         let joined = from.parent().unwrap_or(Path::new("/")).join(target);
@@ -107,7 +107,7 @@ impl Fill<'_> {
     }
 }
 
-/// An absolute path as a name below the root; `None` for the root itself.
+/// Returns an absolute path as a name relative to the root; `None` for the root itself.
 pub fn relative(path: &Path) -> Option<&Path> {
     let name = path.strip_prefix("/").unwrap_or(path);
     let plain = name

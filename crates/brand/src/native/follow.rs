@@ -1,5 +1,5 @@
-//! A sparse zone follows its host: after the host's packages have changed, or in front of another
-//! host, the zone's own part of each package is updated to the host's version.
+//! Makes a sparse zone follow its host. After the host's packages have changed, or on another host,
+//! the zone's own part of each package is updated to the host's version.
 //!
 //! | files | result |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | the loader's cache, alternatives, folders | made as at install; links of the zone's own stay |
 //! | system accounts of new packages | added, locked, where name and number are free |
 //!
-//! Nothing is removed but records of the package database. The caller can go back: it has
-//! a snapshot.
+//! Only records of the package database are removed. The caller has a snapshot and can undo
+//! everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -26,29 +26,29 @@ use crate::native::fill::{Fill, relative};
 use crate::native::{accounts, conffiles, database, generated, links, sparse};
 use crate::tree::{Meta, Tree};
 
-/// Largest file that is compared or changed here.
+/// Maximum size of a file that is compared or changed, in bytes.
 const MAX_FILE: u64 = 16 << 20;
 
 /// Folders of the database whose records are replaced.
 const RECORDS: &[&str] = &["", "info", "triggers", "updates", "alternatives", "parts"];
 
-/// The result of following the host.
+/// The changes that follow the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Followed {
     /// Configuration files that were replaced or added.
     pub taken: u64,
-    /// Configuration files that were changed in the zone: they stay as they are.
+    /// Configuration files that were changed in the zone. They stay unchanged.
     pub kept: Vec<PathBuf>,
     /// Accounts and groups that were added.
     pub accounts: Vec<String>,
 }
 
-/// Makes the own part of a sparse zone follow the host. `root` is the whole root of the
-/// halted zone, writable.
+/// Updates the own part of a sparse zone to the host. `root` is the complete root of the halted
+/// zone, writable.
 ///
 /// # Errors
-/// [`Error::Refused`] for a zone that is not sparse or a host without dpkg; others for files that
-/// cannot be read or written: the root is then partly changed.
+/// Fails with [`Error::Refused`] for a zone that is not sparse, or a host without dpkg. Fails with
+/// other errors for files that cannot be read or written; the root is then partly changed.
 pub fn follow(
     config: &Config,
     host_root: &Path,
@@ -106,7 +106,7 @@ fn open(root: &Path) -> Result<Option<Dpkg>, Error> {
     Dpkg::open(root).map_err(Error::from)
 }
 
-/// The checksums that configuration files had when they were packaged.
+/// Returns the packaged checksums of configuration files.
 fn packaged(dpkg: &Dpkg) -> BTreeMap<PathBuf, [u8; 16]> {
     let unpacked = dpkg.packages().iter();
     let unpacked = unpacked.filter(|package| package.status.is_unpacked());
@@ -136,7 +136,8 @@ fn take_conffiles(
         if own == Some(md5) {
             continue;
         }
-        // Public as packaged: changes by the host's administrator stay on the host.
+        // Only a file with its packaged content is public. Changes by the host's administrator stay
+        // on the host.
         let here = fill.host.read(&name, MAX_FILE)?;
         let Some((content, stat)) = here.filter(|(text, _)| Md5::digest(text)[..] == md5) else {
             fill.leave_out(&name, "changed on this host");
@@ -146,7 +147,7 @@ fn take_conffiles(
         meta.mode &= 0o777;
         let untouched = match (own, before.get(&name)) {
             (Some(own), Some(before)) => own == *before,
-            // One that the zone's administrator removed stays away, as with dpkg.
+            // A file that the zone's administrator removed is not created again, as with dpkg.
             (None, Some(_)) => continue,
             (own, None) => own.is_none() && !fill.has(&name)?,
         };
@@ -166,7 +167,7 @@ fn take_conffiles(
     Ok(())
 }
 
-/// Removes the files of the zone's package database, and no folder.
+/// Removes the files of the zone's package database, and no folders.
 fn remove_records(fill: &Fill<'_>) -> Result<(), Error> {
     for folder in RECORDS {
         let folder = Path::new(DIR).join(folder);
@@ -194,10 +195,10 @@ fn overrides() -> PathBuf {
     Path::new(DIR).join("statoverride")
 }
 
-/// Adds overrides of files for which the host has none.
+/// Adds the overrides of files for which the host has no override.
 fn keep_overrides(fill: &Fill<'_>, former: &[u8]) -> Result<(), Error> {
     let mut all = overrides_of(fill)?;
-    // `user group mode path`.
+    // The fields of a line are: user group mode path.
     let path = |line: &[u8]| {
         line.splitn(4, |&byte| byte == b' ')
             .nth(3)
@@ -218,10 +219,10 @@ fn keep_overrides(fill: &Fill<'_>, former: &[u8]) -> Result<(), Error> {
     fill.root.write(&overrides(), Meta::root(0o644), &all)
 }
 
-/// Adds accounts and groups that the zone has neither by name nor by number.
+/// Adds accounts and groups whose name and id are both unused in the zone.
 fn add_accounts(fill: &mut Fill<'_>) -> Result<Vec<String>, Error> {
     let mut added = BTreeSet::new();
-    // The first two decide, the shadow files follow them.
+    // passwd and group decide, and the shadow files follow them.
     let mut known: [BTreeSet<String>; 2] = Default::default();
     for (name, meta, wanted) in fill.accounts.files() {
         let path = Path::new("etc").join(name);

@@ -13,7 +13,7 @@
 //! | ssl/certs, ca-certificates.conf | the packaged certificates the host trusts | [`certificates`](super::certificates) |
 //! | the package database | the host's | [`database`](super::database) |
 //!
-//! Whatever is not here and not a configuration file as packaged stays out.
+//! A file that is not in this list, and is not an unchanged configuration file, is not copied.
 
 use std::path::Path;
 
@@ -22,13 +22,13 @@ use crate::native::fill::Fill;
 use crate::native::{certificates, links, loader, pam};
 use crate::tree::Meta;
 
-/// Largest small text file looked at.
+/// Maximum size of a small text file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Longest line accepted in a small text file.
+/// Maximum length of a line in a small text file, in bytes.
 const MAX_LINE: usize = 256;
 
-/// A file that a maintainer script makes from a packaged copy.
+/// A file that a maintainer script makes from a packaged file.
 struct Pristine {
     name: &'static str,
     mode: u32,
@@ -77,7 +77,7 @@ const CONSTANT: &[(&str, &str)] = &[
     ("etc/subuid", ""),
 ];
 
-/// A file taken over line by line.
+/// A file that is copied line by line.
 struct Filtered {
     name: &'static str,
     accept: fn(&Fill<'_>, &str) -> bool,
@@ -110,7 +110,7 @@ const FILTERED: &[Filtered] = &[
 /// The folder of time zone files, on the host and in the zone.
 const ZONEINFO: &str = "usr/share/zoneinfo";
 
-/// Makes everything on the list except accounts and the package database.
+/// Makes every file on the list except accounts and the package database.
 pub fn make(fill: &mut Fill<'_>) -> Result<(), Error> {
     for file in PRISTINE {
         make_pristine(fill, file)?;
@@ -129,8 +129,7 @@ pub fn make(fill: &mut Fill<'_>) -> Result<(), Error> {
     certificates::make(fill)
 }
 
-/// Updates the generated files of a root that has been in use when the host's packages have
-/// changed.
+/// Updates the generated files of a used root after the host's packages have changed.
 pub fn follow(fill: &mut Fill<'_>) -> Result<(), Error> {
     for file in PRISTINE {
         make_pristine(fill, file)?;
@@ -140,7 +139,7 @@ pub fn follow(fill: &mut Fill<'_>) -> Result<(), Error> {
     links::make_alternatives(fill)
 }
 
-/// Puts a file into the root unless a package's own is there already.
+/// Writes a file to the root, unless the file of a package is there already.
 pub fn put(fill: &mut Fill<'_>, name: &str, content: &[u8]) -> Result<(), Error> {
     let name = Path::new(name);
     if fill.is_inherited(name) || fill.has(name)? {
@@ -165,7 +164,7 @@ fn make_pristine(fill: &mut Fill<'_>, file: &Pristine) -> Result<(), Error> {
     })
 }
 
-/// Replaces the placeholder that base-files' maintainer script replaces in motd.
+/// Replaces the placeholder in motd, as the maintainer script of base-files does.
 fn fill_in_os(content: &[u8]) -> Vec<u8> {
     match std::str::from_utf8(content) {
         Ok(text) => text.replace("#OSNAME#", "GNU/Linux").into_bytes(),
@@ -195,7 +194,8 @@ fn make_filtered(fill: &mut Fill<'_>, file: &Filtered) -> Result<(), Error> {
     put(fill, file.name, kept.as_bytes())
 }
 
-/// `LANG=en_GB.UTF-8`, `LC_TIME="C"`, `LANGUAGE=de:en`: names of locales only.
+/// Copies lines like `LANG=en_GB.UTF-8`, `LC_TIME="C"` and `LANGUAGE=de:en`, with names of locales
+/// only.
 fn is_locale(_: &Fill<'_>, line: &str) -> bool {
     line.split_once('=').is_some_and(|(name, value)| {
         let known = matches!(name, "LANG" | "LANGUAGE") || name.starts_with("LC_");
@@ -210,7 +210,8 @@ fn is_locale(_: &Fill<'_>, line: &str) -> bool {
     })
 }
 
-/// A locale's name: language, territory, code set, modifier; none is long.
+/// Returns true for the name of a locale: language, territory, code set, modifier, of limited
+/// length.
 fn is_locale_name(name: &str) -> bool {
     name.len() <= 32 && is_plain(name, b"_.@-")
 }
@@ -224,13 +225,13 @@ fn has_zone(fill: &Fill<'_>, name: &str) -> bool {
     fill.is_inherited(&path) && fill.host.stat(&path).is_ok_and(|stat| stat.is_some())
 }
 
-/// True when `text` has only letters, digits and these others.
+/// Returns true if `text` contains only letters, digits and these other characters.
 fn is_plain(text: &str, others: &[u8]) -> bool {
     text.bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || others.contains(&byte))
 }
 
-/// Newer releases keep the locale in locale.conf, and the old name as a link.
+/// Newer releases store the locale in locale.conf, and keep the old name as a link.
 fn make_locale_link(fill: &mut Fill<'_>) -> Result<(), Error> {
     let (name, target) = (Path::new("etc/default/locale"), Path::new("../locale.conf"));
     let linked = fill
@@ -243,7 +244,7 @@ fn make_locale_link(fill: &mut Fill<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The host's time zone, or UTC.
+/// Writes the time zone of the host, or UTC.
 fn make_localtime(fill: &mut Fill<'_>) -> Result<(), Error> {
     let name = Path::new("etc/localtime");
     let target = fill.host.read_link(name)?;

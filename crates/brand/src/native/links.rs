@@ -1,6 +1,5 @@
-//! Symbolic links of the host that a zone gets: alternatives, and those that a package
-//! ships. A link is only a name; it is copied if its target is in the zone, shared with
-//! the host or its own.
+//! Symbolic links of the host that a zone gets: alternatives, and links that a package contains. A
+//! link is only a name. It is copied if its target is in the zone, inherited or its own.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +8,7 @@ use crate::native::fill::Fill;
 
 const ALTERNATIVES: &str = "etc/alternatives";
 
-/// Takes over the alternatives whose choice lies in the inherited directories.
+/// Copies the alternatives whose chosen file is in the inherited directories.
 pub fn make_alternatives(fill: &mut Fill<'_>) -> Result<(), Error> {
     for name in fill.host.names(Path::new(ALTERNATIVES))? {
         let link = Path::new(ALTERNATIVES).join(name);
@@ -26,7 +25,7 @@ pub fn make_alternatives(fill: &mut Fill<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes over links that packages ship, after everything else is in place.
+/// Copies links that packages contain, after everything else is in place.
 pub fn make_packaged(fill: &mut Fill<'_>, links: &[PathBuf]) -> Result<(), Error> {
     for link in links {
         let Some(target) = fill.host.read_link(link)? else {

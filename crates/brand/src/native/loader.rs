@@ -1,10 +1,9 @@
-//! The dynamic loader's cache (ld.so.cache), written anew with only the
-//! libraries that the zone shares with the host.
+//! The dynamic loader's cache (ld.so.cache), written again with only the libraries that the zone
+//! inherits from the host.
 //!
-//! The format is that of glibc 2.2 and newer: a header, entries sorted for the
-//! loader's search, and the strings they name by their offsets in the file. A
-//! zone without a cache still finds the libraries of the standard directories,
-//! so a cache that is not understood is simply left out.
+//! The format is that of glibc 2.2 and newer: a header, entries in the order of the loader's
+//! search, and strings, which the entries name by offset. Without a cache, a zone still finds the
+//! libraries of the standard directories. Therefore a cache in an unknown format is left out.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -20,18 +19,18 @@ const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const HEADER: usize = 48;
 const ENTRY: usize = 24;
 
-/// Set in the hwcap of entries that need the extensions at the end of the file,
-/// which are not carried over: variants for newer processors.
+/// Flag in the hwcap of entries that need the extensions at the end of the file: variants for newer
+/// processors. The extensions are not copied.
 const HWCAP_EXTENSION: u64 = 1 << 62;
 
-/// The header's byte order field for this machine; 0 where it was never set.
+/// The byte order field of the header for this machine; 0 if the field was never set.
 const ENDIANNESS: u8 = if cfg!(target_endian = "little") { 2 } else { 3 };
 
 const MAX_FILE: u64 = 64 << 20;
 const MAX_ENTRIES: usize = 1_000_000;
 const MAX_STRING: usize = 4096;
 
-/// Makes the cache.
+/// Writes the cache.
 pub fn make(fill: &mut Fill<'_>) -> Result<(), Error> {
     let name = Path::new(NAME);
     let Some((content, _)) = fill.host.read(name, MAX_FILE)? else {
@@ -47,7 +46,7 @@ pub fn make(fill: &mut Fill<'_>) -> Result<(), Error> {
     }
 }
 
-/// A library: offsets are resolved to text.
+/// A library in the cache, with its texts instead of offsets.
 struct Entry<'c> {
     flags: [u8; 4],
     soname: &'c [u8],
@@ -56,7 +55,7 @@ struct Entry<'c> {
     hwcap: [u8; 8],
 }
 
-/// Rewrites a cache with the entries whose path `keep` accepts, in their order.
+/// Returns a cache with the entries whose path `keep` accepts, in the same order.
 fn filter(cache: &[u8], keep: impl Fn(&Path) -> bool) -> Option<Vec<u8>> {
     let header = cache.get(..HEADER)?;
     if !header.starts_with(MAGIC) || !matches!(header[28] & 3, 0 | ENDIANNESS) {
@@ -80,7 +79,8 @@ fn filter(cache: &[u8], keep: impl Fn(&Path) -> bool) -> Option<Vec<u8>> {
 fn entry(cache: &[u8], at: usize) -> Option<Entry<'_>> {
     let bytes = cache.get(at..at + ENTRY)?;
     let (soname, path) = (string(cache, at + 4)?, string(cache, at + 8)?);
-    // A soname is a plain name; only libraries without one are listed by path.
+    // A soname is a plain name without a slash. Only libraries without a soname are listed by their
+    // path.
     let soname_is_plain = soname
         .iter()
         .all(|byte| byte.is_ascii_graphic() && *byte != b'/');
@@ -101,7 +101,7 @@ fn number(cache: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
 
-/// The string whose offset stands at `at`.
+/// Returns the string whose offset is stored at `at`.
 fn string(cache: &[u8], at: usize) -> Option<&[u8]> {
     let offset = usize::try_from(number(cache, at)?).ok()?;
     let rest = cache.get(offset..)?;
@@ -179,8 +179,7 @@ mod tests {
 
     #[test]
     fn an_own_cache_reads_back_the_same() {
-        // ldconfig prints the cache that it reads, so this test uses it where it is
-        // installed.
+        // ldconfig prints the cache that it reads. This test uses ldconfig if it is installed.
         let Ok(cache) = std::fs::read("/etc/ld.so.cache") else {
             eprintln!("skipped: this machine has no ld.so.cache");
             return;

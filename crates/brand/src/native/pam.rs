@@ -1,9 +1,9 @@
 //! PAM's common files, and the files that `su` and `login` need.
 //!
-//! The host's own are site configuration. A zone gets the packaged templates
-//! with the one profile that every system has, passwords in /etc/shadow, as pam-auth-update(8) would write them where nothing else is installed. That
-//! program takes them for edited by hand: `pam-auth-update --force` in the zone
-//! puts it in charge again.
+//! The host's own files are configuration of the site. A zone gets the packaged templates, with the
+//! one profile that every system has: passwords in /etc/shadow. pam-auth-update(8) writes the same
+//! if nothing else is installed. But it considers these files as edited by hand: run
+//! `pam-auth-update --force` in the zone to let it manage them again.
 
 use std::path::Path;
 
@@ -55,8 +55,8 @@ const COMMON: &[Common] = &[
     },
 ];
 
-/// Services that must work although the host's changed file was left out: root may become any user,
-/// others need their password.
+/// Services that must work although the host's changed file was not copied: root may become any
+/// user, and other users need their password.
 const SERVICES: &[(&str, &str)] = &[
     ("login", COMMON_STACK),
     ("other", COMMON_STACK),
@@ -69,7 +69,7 @@ const COMMON_STACK: &str = "@include common-auth\n@include common-account\n\
 const SU_STACK: &str = "auth\tsufficient\tpam_rootok.so\n@include common-auth\n\
     @include common-account\n@include common-session\n";
 
-/// Makes the files, where the host has PAM.
+/// Makes the files if the host has PAM.
 pub fn make(fill: &mut Fill<'_>) -> Result<(), Error> {
     let mut any = false;
     for common in COMMON {

@@ -1,4 +1,4 @@
-//! The directories every Linux system has, with their permissions (hier(7)).
+//! The directories of every Linux system, with their permissions (hier(7)).
 
 use std::path::Path;
 
@@ -6,8 +6,7 @@ use crate::install::Error;
 use crate::native::fill::{Fill, relative};
 use crate::tree::Meta;
 
-/// A directory, its permissions, and the account and group that own it where
-/// they are not root.
+/// A directory, its permissions, and its owner and group if they are not root.
 struct Dir(&'static str, u32, &'static str, &'static str);
 
 const fn dir(name: &'static str, mode: u32) -> Dir {
@@ -41,7 +40,7 @@ const DIRS: &[Dir] = &[
     dir("var/tmp", 0o1777),
 ];
 
-/// The folders that apt needs before it makes any itself.
+/// The folders that must exist before apt runs for the first time.
 const APT_DIRS: &[Dir] = &[
     dir("etc/apt/sources.list.d", 0o755),
     dir("var/cache/apt/archives", 0o755),
