@@ -1,9 +1,9 @@
-//! The constant part of a brand, as data.
+//! The constant facts of a brand, as data.
 
 /// A device node in the zone's `/dev`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Its name below `/dev`.
+    /// The name of the node below `/dev`.
     pub name: &'static str,
     /// Major number.
     pub major: u32,
@@ -11,43 +11,45 @@ pub struct Device {
     pub minor: u32,
 }
 
-/// A file system mounted in every zone of a brand, beyond `/proc`, `/sys` and `/dev`.
+/// A file system that is mounted in every zone of a brand, in addition to `/proc`, `/sys` and
+/// `/dev`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// The mount point, an absolute path in the zone.
     pub target: &'static str,
-    /// File system type; always one that needs no device.
+    /// The file system type, which never needs a device.
     pub fstype: &'static str,
-    /// Permissions of its root.
+    /// The permissions of the file system's root.
     pub mode: u32,
-    /// True where programs may not be started from it. Set-id programs and
-    /// device nodes never work on these mounts.
+    /// True if programs on this mount cannot be executed. Set-id programs and device nodes never
+    /// work on these mounts.
     pub noexec: bool,
 }
 
 /// The parts of the virtual platform that all zones of a brand share.
 #[derive(Clone, Copy, Debug)]
 pub struct Platform {
-    /// The brand's own name.
+    /// The name of the brand.
     pub name: &'static str,
-    /// True where directories of the host may be inherited.
+    /// True if zones of the brand may inherit directories of the host.
     pub sparse: bool,
-    /// The privileges of a zone whose `limitpriv` is empty, in its language.
+    /// The default privileges, for a zone with an empty `limitpriv`, in the syntax of that
+    /// property.
     pub privileges: &'static str,
-    /// The paths in the zone's root where init is searched when the configuration names none, in
-    /// this order.
+    /// The paths in the zone's root at which init is searched, in this order, if the configuration
+    /// names none.
     pub inits: &'static [&'static str],
-    /// The environment of the zone's programs before anything else sets more.
+    /// The initial environment of the zone's programs, before other settings are added.
     pub environment: &'static [(&'static str, &'static str)],
-    /// Character devices, readable and writable by all; a zone may open these, its own terminals,
-    /// and the devices of its configuration.
+    /// Character devices that all users may read and write. A zone may open these devices, its own
+    /// terminals, and the devices of its configuration.
     pub devices: &'static [Device],
-    /// Further mounts, in order.
+    /// Further mounts, in the order in which they are mounted.
     pub mounts: &'static [Mount],
 }
 
 impl Platform {
-    /// Any Linux userland: the brands that run one differ only a little.
+    /// The platform of any Linux userland. The brands that run one differ only in a few fields.
     pub const LINUX: Self = Self {
         name: "",
         sparse: false,
@@ -58,7 +60,7 @@ impl Platform {
         mounts: MOUNTS,
     };
 
-    /// The privilege list that holds for a zone: its own, or the brand's.
+    /// Returns the privilege list of a zone: its own, or the default of the brand.
     #[must_use]
     pub fn privileges<'c>(&self, config: &'c model::Config) -> &'c str {
         match config.limitpriv() {
@@ -72,7 +74,7 @@ const fn device(name: &'static str, major: u32, minor: u32) -> Device {
     Device { name, major, minor }
 }
 
-/// The paths where a distribution may keep its init, in the kernel's own order.
+/// The paths at which a distribution may have its init, in the kernel's own order.
 const INITS: &[&str] = &["/sbin/init", "/etc/init", "/bin/init"];
 
 const ENVIRONMENT: &[(&str, &str)] = &[
@@ -81,12 +83,12 @@ const ENVIRONMENT: &[(&str, &str)] = &[
         "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     ),
     ("TERM", "linux"),
-    // Read by systemd, OpenRC and others to tell that they run in a container.
+    // systemd, OpenRC and other programs read this variable to detect a container.
     ("container", "zone"),
 ];
 
-/// The devices of every Linux userland. Terminals (`console`, `ptmx`, `pts`)
-/// belong to the zone's own devpts and are not listed.
+/// The devices of every Linux userland. Terminals (`console`, `ptmx`, `pts`) belong to the zone's
+/// own devpts and are not in this list.
 const DEVICES: &[Device] = &[
     device("null", 1, 3),
     device("zero", 1, 5),
@@ -96,7 +98,7 @@ const DEVICES: &[Device] = &[
     device("tty", 5, 0),
 ];
 
-/// `/run` holds files that must not outlive a boot; the rest is on the zone's own disk.
+/// `/run` holds files that must not outlive a boot. All other files are on the zone's own disk.
 const MOUNTS: &[Mount] = &[Mount {
     target: "/run",
     fstype: "tmpfs",

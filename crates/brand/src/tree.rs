@@ -1,9 +1,8 @@
-//! A directory tree that is read or filled through a descriptor of its root.
+//! A directory tree that is read or written through a descriptor of its root.
 //!
-//! Every path is relative to that root and is resolved by the kernel with
-//! `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`: no name, and no link planted on
-//! the way, leads out of the tree or elsewhere within it. A link on the way is
-//! an error (`ELOOP`), never followed.
+//! Every path is relative to that root, and the kernel resolves it with `RESOLVE_BENEATH` and
+//! `RESOLVE_NO_SYMLINKS`. So no name, and no link in a path, leads outside the tree or to another
+//! place in it. A link in a path is an error (`ELOOP`).
 
 mod edit;
 
@@ -21,29 +20,29 @@ use rustix::io::Errno;
 
 use crate::Error;
 
-/// Most entries read from one directory.
+/// Maximum number of entries in one directory.
 const MAX_ENTRIES: usize = 1_000_000;
 
-/// Largest access control list: 500 entries and more.
+/// Maximum size of an access control list in bytes: more than 500 entries.
 const MAX_ACL: usize = 4096;
 
 const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS);
 
-/// Permissions and owner of something made.
+/// The permissions and the owner of a new object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// Permission bits, set-id and sticky included.
+    /// The permission bits, with set-id and sticky bits.
     pub mode: u32,
-    /// Owner.
+    /// The user id of the owner.
     pub uid: u32,
-    /// Group.
+    /// The group id of the owner.
     pub gid: u32,
 }
 
 impl Meta {
-    /// Owned by root.
+    /// Returns permissions with root as owner and group.
     pub const fn root(mode: u32) -> Self {
         Self {
             mode,
@@ -52,7 +51,7 @@ impl Meta {
         }
     }
 
-    /// Takes the attributes from the result of `stat`.
+    /// Returns the attributes from the result of `stat`.
     pub const fn of(stat: &Stat) -> Self {
         Self {
             mode: stat.st_mode & 0o7777,
@@ -70,7 +69,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Opens the tree whose root is at `path`, which is trusted.
+    /// Opens the tree whose root is at `path`. The caller trusts this path.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty())
@@ -97,8 +96,8 @@ impl Tree {
         } else {
             name
         };
-        // EAGAIN: something was renamed on the host during the walk; it says
-        // nothing about the name, so ask again, a bounded number of times.
+        // EAGAIN means that a file on the host was renamed during the path lookup. It says nothing
+        // about the name, so the lookup is repeated, up to a maximum number of times.
         for _ in 0..32 {
             let opened =
                 rustix::fs::openat2(&self.root, name, flags | OFlags::CLOEXEC, mode, RESOLVE);
@@ -109,7 +108,7 @@ impl Tree {
         Err(Errno::AGAIN)
     }
 
-    /// Opens the directory that holds `name`; gives the last component too.
+    /// Opens the parent directory of `name`. Also returns the last component.
     fn parent<'n>(&self, name: &'n Path) -> rustix::io::Result<(Parent<'_>, &'n Path)> {
         let last = match name.components().next_back() {
             Some(Component::Normal(last)) => Path::new(last),
@@ -125,7 +124,7 @@ impl Tree {
         }
     }
 
-    /// Makes a directory, or gives an existing one `meta`. True when it was made.
+    /// Makes a directory, or sets `meta` on an existing one. Returns true if the directory is new.
     pub fn make_dir(&self, name: &Path, meta: Meta) -> Result<bool, Error> {
         let fail = || self.fail("make the directory", name);
         let made = if name.as_os_str().is_empty() {
@@ -144,9 +143,8 @@ impl Tree {
         Ok(made)
     }
 
-    /// Gives the directory `name` of this tree the access control lists of that
-    /// of `from`. Without them the group's permission bits would mean more than
-    /// they do there.
+    /// Copies the access control lists of the directory `name` from the tree `from`. Without these
+    /// lists, the permission bits of the group would allow more than in `from`.
     pub fn copy_acls(&self, name: &Path, from: &Self) -> Result<(), Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         let open = |tree: &Self| tree.resolve(name, flags, Mode::empty());
@@ -168,15 +166,15 @@ impl Tree {
         copy().map_err(self.fail("set the access control list of", name))
     }
 
-    /// Opens a directory for reading; `None` when it is absent or something else.
+    /// Opens a directory for reading; `None` if it does not exist or is another kind of file.
     pub fn find_folder(&self, name: &Path) -> Result<Option<File>, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         let opened = absent(self.resolve(name, flags, Mode::empty()));
         Ok(opened.map_err(self.fail("open", name))?.map(File::from))
     }
 
-    /// Sets an extended attribute of a directory; a file system that has none is no
-    /// reason to fail, unless overlay needs it.
+    /// Sets an extended attribute of a directory. If the file system has no attributes, this is an
+    /// error only for attributes that overlay needs.
     pub fn set_attribute(&self, name: &Path, key: &str, value: &[u8]) -> Result<(), Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         let set = self
@@ -204,7 +202,7 @@ impl Tree {
         }
     }
 
-    /// Makes the directories that lead to `name` where they are missing.
+    /// Makes the missing parent directories of `name`.
     pub fn make_parents(&self, name: &Path, meta: Meta) -> Result<(), Error> {
         let Some(parent) = name.parent() else {
             return Ok(());
@@ -216,8 +214,8 @@ impl Tree {
         self.make_dir(parent, meta).map(|_| ())
     }
 
-    /// Makes a new regular file, open for writing. Set its [`Meta`] with
-    /// [`Self::finish`] after the last write, which would clear set-id bits.
+    /// Makes a new regular file, open for writing. Call [`Self::finish`] with its [`Meta`] after
+    /// the last write, because a write clears set-id bits.
     pub fn create(&self, name: &Path, meta: Meta) -> Result<File, Error> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         self.resolve(name, flags, Mode::from_raw_mode(meta.mode & 0o777))
@@ -225,7 +223,7 @@ impl Tree {
             .map_err(self.fail("create", name))
     }
 
-    /// Gives a file made by [`Self::create`] its owner and permissions.
+    /// Sets the owner and permissions of a file that [`Self::create`] made.
     pub fn finish(&self, name: &Path, file: &File, meta: Meta) -> Result<(), Error> {
         set_meta(file.as_fd(), meta).map_err(self.fail("set the owner of", name))
     }
@@ -238,7 +236,7 @@ impl Tree {
         self.finish(name, &file, meta)
     }
 
-    /// Makes a symbolic link. Its target is only text, and is never opened.
+    /// Makes a symbolic link. The target is only text and is never opened.
     pub fn symlink(&self, name: &Path, target: &Path, uid: u32, gid: u32) -> Result<(), Error> {
         let fail = || self.fail("make the symbolic link", name);
         let (parent, last) = self.parent(name).map_err(fail())?;
@@ -278,7 +276,7 @@ impl Tree {
         rustix::fs::chownat(parent.as_fd(), last, Some(uid), Some(gid), flags).map_err(fail())
     }
 
-    /// Makes an overlay whiteout: the name is absent, whatever the layers below hold.
+    /// Makes an overlay whiteout: the name does not exist, whatever the layers below contain.
     pub fn whiteout(&self, name: &Path) -> Result<(), Error> {
         let fail = || self.fail("hide", name);
         let (parent, last) = self.parent(name).map_err(fail())?;
@@ -287,7 +285,7 @@ impl Tree {
             .map_err(fail())
     }
 
-    /// Sets when `name` itself was last changed, in seconds since 1970.
+    /// Sets the time of the last change of `name` itself, in seconds since 1970.
     pub fn set_mtime(&self, name: &Path, seconds: u64) -> Result<(), Error> {
         let fail = || self.fail("set the time of", name);
         let (parent, last) = self.parent(name).map_err(fail())?;
@@ -304,7 +302,8 @@ impl Tree {
         rustix::fs::utimensat(parent.as_fd(), last, &times, flags).map_err(fail())
     }
 
-    /// Removes a name that is not a directory; an absent one is fine. True when it was there.
+    /// Removes a name that is not a directory. A missing name is not an error. Returns true if it
+    /// existed.
     pub fn remove(&self, name: &Path) -> Result<bool, Error> {
         let removed = self.parent(name).and_then(|(parent, last)| {
             rustix::fs::unlinkat(parent.as_fd(), last, AtFlags::empty())
@@ -316,7 +315,7 @@ impl Tree {
         }
     }
 
-    /// Removes a name, an empty directory too; an absent one is fine.
+    /// Removes a name, which may be an empty directory. A missing name is not an error.
     pub fn remove_any(&self, name: &Path) -> Result<(), Error> {
         let folder = self
             .stat(name)?
@@ -330,7 +329,8 @@ impl Tree {
         removed.map_err(self.fail("remove", name))
     }
 
-    /// Describes `name` itself; `None` when it is absent or a link stands on its way.
+    /// Returns the attributes of `name` itself; `None` if it does not exist, or if a link is in its
+    /// path.
     pub fn stat(&self, name: &Path) -> Result<Option<Stat>, Error> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW;
         let stat = self
@@ -339,16 +339,16 @@ impl Tree {
         absent(stat).map_err(self.fail("look at", name))
     }
 
-    /// Opens `name` without following it, even where it is a link itself.
+    /// Opens `name` itself, even if it is a link.
     fn lookup(&self, name: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        // RESOLVE_NO_SYMLINKS with O_PATH and O_NOFOLLOW still opens a link in
-        // last place, as a link.
+        // With O_PATH and O_NOFOLLOW, RESOLVE_NO_SYMLINKS still opens a link in the last component,
+        // as a link.
         self.resolve(name, flags, Mode::empty())
     }
 
-    /// Opens `name` for reading when it is a regular file.
+    /// Opens `name` for reading if it is a regular file.
     ///
-    /// The type is checked before it is opened: opening a device or a FIFO has effects.
+    /// The type is checked before the open, because the open of a device or a FIFO has effects.
     pub fn open_regular(&self, name: &Path) -> Result<Option<(File, Stat)>, Error> {
         match self.stat(name)? {
             Some(stat) if is(&stat, FileType::RegularFile) => {}
@@ -371,8 +371,8 @@ impl Tree {
             .map_err(self.fail("open", name))
     }
 
-    /// Reads a regular file of at most `limit` bytes; `None` when it is absent,
-    /// something else, or larger.
+    /// Reads a regular file of at most `limit` bytes; `None` if it does not exist, is another kind
+    /// of file, or is larger.
     pub fn read(&self, name: &Path, limit: u64) -> Result<Option<(Vec<u8>, Stat)>, Error> {
         let Some((file, stat)) = self.open_regular(name)? else {
             return Ok(None);
@@ -386,11 +386,11 @@ impl Tree {
             .take(limit + 1)
             .read_to_end(&mut content)
             .map_err(|error| Error::io("read", self.show(name), error))?;
-        // It may have grown since.
+        // The file may have grown in the meantime.
         Ok((read as u64 <= limit).then_some((content, stat)))
     }
 
-    /// Reads a symbolic link; `None` when it is absent or something else.
+    /// Reads a symbolic link; `None` if it does not exist or is another kind of file.
     pub fn read_link(&self, name: &Path) -> Result<Option<PathBuf>, Error> {
         let target = self
             .parent(name)
@@ -402,7 +402,7 @@ impl Tree {
         }
     }
 
-    /// Lists the names in a directory, sorted; none when it is absent or no directory.
+    /// Returns the names in a directory, sorted; `None` if it does not exist or is not a directory.
     pub fn names(&self, name: &Path) -> Result<Vec<OsString>, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         let opened = self.lookup(name, flags).and_then(rustix::fs::Dir::new);
@@ -441,7 +441,7 @@ impl AsFd for Parent<'_> {
     }
 }
 
-/// True when `stat` describes a `kind`.
+/// Returns true if `stat` describes a file of type `kind`.
 pub fn is(stat: &Stat, kind: FileType) -> bool {
     FileType::from_raw_mode(stat.st_mode) == kind
 }
@@ -454,8 +454,8 @@ fn absent<T>(result: rustix::io::Result<T>) -> rustix::io::Result<Option<T>> {
     }
 }
 
-/// Owner first: changing it clears set-id bits. Both only where they differ, so
-/// that filling a tree of one's own needs no privilege.
+/// Sets the owner first, because a change of the owner clears set-id bits. Sets only values that
+/// differ, so that a user can fill a tree of his own without a privilege.
 fn set_meta(fd: BorrowedFd<'_>, meta: Meta) -> rustix::io::Result<()> {
     let stat = rustix::fs::fstat(fd)?;
     let owner_differs = (stat.st_uid, stat.st_gid) != (meta.uid, meta.gid);

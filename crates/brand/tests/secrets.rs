@@ -1,7 +1,7 @@
-//! Nothing that belongs to the host or its people arrives in a sparse zone.
+//! Tests that no secret of the host or its users reaches a sparse zone.
 //!
-//! A host root is made up with a secret in every place we could think of; after
-//! an install no name, link or byte in the zone's root may carry the mark.
+//! The test makes a host root with a secret in every place that the authors could think of. After
+//! an install, no name, link or byte in the zone's root may contain the mark of a secret.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ use md5::{Digest, Md5};
 use model::Config;
 use model::config::Resource;
 
-/// In every secret.
+/// The mark in every secret.
 const MARK: &str = "S3CR3T";
 
 /// Files that belong to the site, by name and mode.
@@ -135,7 +135,7 @@ impl Host {
         symlink(target, path).unwrap();
     }
 
-    /// Records a configuration file as packaged with this content.
+    /// Records this content as the packaged content of a configuration file.
     fn conffile(&mut self, name: &str, packaged: &str) {
         let sum: String = Md5::digest(packaged)
             .iter()
@@ -190,7 +190,7 @@ impl Host {
         self.put("etc/good.conf", "as packaged\n", 0o640);
         self.conffile("etc/changed.conf", "as packaged\n");
         self.put("etc/changed.conf", "password=S3CR3T\n", 0o644);
-        // A file of its own checksum, under the name of another file.
+        // A file with its own checksum, recorded under the name of another file.
         let secret = format!("{MARK} target\n");
         self.put("srv/secret", &secret, 0o600);
         for linked in ["etc/linked.conf", "etc/chain.conf"] {
@@ -198,7 +198,7 @@ impl Host {
         }
         self.link("etc/linked.conf", "/srv/secret");
         self.link("etc/chain.conf", "linked.conf");
-        // A folder on the way that was replaced by a link.
+        // A parent folder that was replaced by a link.
         self.put("srv/folder/x.conf", &secret, 0o600);
         self.link("etc/folder", "../srv/folder");
         self.conffile("etc/folder/x.conf", &secret);
@@ -219,7 +219,7 @@ impl Host {
         self.conffile("etc/missing.conf", "gone\n");
         self.conffile("etc/passwd", PASSWD);
         self.conffile("etc/shadow", SHADOW);
-        // Accounts of the site own it; the zone has no such accounts.
+        // Accounts of the site own this file, and the zone does not have these accounts.
         self.conffile("etc/owned.conf", "as packaged\n");
         self.put("etc/owned.conf", "as packaged\n", 0o4755);
         chown(self.path("etc/owned.conf"), Some(1000), Some(1001)).unwrap();
@@ -291,8 +291,8 @@ fn install(host: &Path, root: &Path) -> (Installed, Vec<String>) {
     (installed, lines)
 }
 
-/// Every path below `root` whose name, link target or content has the mark; and
-/// how many entries were looked at.
+/// Returns every path below `root` whose name, link target or content contains the mark, and the
+/// number of checked entries.
 fn marked(root: &Path) -> (Vec<PathBuf>, usize) {
     let (mut found, mut seen) = (Vec::new(), 0);
     let mut open = vec![root.to_owned()];
@@ -480,7 +480,8 @@ fn dpkg_at_work_is_waited_for() {
     let host = Host::new();
     host.put("var/lib/dpkg/lock", "", 0o640);
     host.put("var/lib/dpkg/updates/0001", "Package: half\n", 0o644);
-    // struct flock of 64-bit Linux: a lock of dpkg's kind, until standard input ends.
+    // The layout of struct flock on 64-bit Linux: the helper holds a lock like dpkg's until its
+    // standard input ends.
     let hold = "open my $file, '+<', $ARGV[0] or die; \
                 my $lock = pack('s s x4 q q l x4', 1, 0, 0, 0, 0); \
                 fcntl($file, 6, $lock) or die; \

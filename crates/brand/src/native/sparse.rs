@@ -1,9 +1,7 @@
-//! Computes the directories of the host that a sparse zone shares, and the links that stand for the
-//! rest.
+//! Computes the directories of the host that a sparse zone inherits, and the links at its root.
 //!
-//! On a host with merged `/usr`, `/bin`, `/lib` and their like are links into
-//! `/usr`: a zone gets the same links and shares `/usr` alone. On other hosts
-//! each real directory is shared.
+//! On a host with merged `/usr`, `/bin`, `/lib` and similar names are links into `/usr`. A zone
+//! gets the same links and inherits only `/usr`. On other hosts each real directory is inherited.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -11,8 +9,8 @@ use std::path::{Component, Path, PathBuf};
 
 use model::Config;
 
-/// The directories that a sparse zone inherits when its configuration names none: a Linux
-/// distribution keeps programs and libraries there.
+/// The directories that a sparse zone inherits if its configuration names none: those in which
+/// Linux distributions install programs and libraries.
 const DEFAULT: &[&str] = &[
     "usr", "bin", "sbin", "lib", "lib32", "lib64", "libo32", "libx32",
 ];
@@ -20,17 +18,17 @@ const DEFAULT: &[&str] = &[
 /// The inherited part of a sparse zone's root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Absolute paths of host directories to mount read-only at the same place
-    /// in the zone, sorted; none is inside another.
+    /// Absolute paths of host directories to mount read-only at the same path in the zone, sorted.
+    /// No directory is inside another one.
     pub dirs: Vec<PathBuf>,
-    /// Links at the root, as on the host: absolute path and target text.
+    /// Links at the root, as on the host: their absolute paths and target texts.
     pub links: Vec<(PathBuf, PathBuf)>,
-    /// Directories asked for that the host does not have.
+    /// Requested directories that the host does not have.
     pub missing: Vec<PathBuf>,
 }
 
 impl Layout {
-    /// True when `path`, as the zone sees it, is inherited; links at the root are followed.
+    /// Returns true if `path`, as the zone sees it, is inherited. Links at the root are followed.
     #[must_use]
     pub fn covers(&self, path: &Path) -> bool {
         let resolved = self.resolve(path);
@@ -50,18 +48,18 @@ impl Layout {
     }
 }
 
-/// The directories a sparse zone inherits by default on this host.
+/// Returns the directories that a sparse zone inherits by default on this host.
 ///
 /// # Errors
-/// Fails when the host's root cannot be looked at.
+/// Fails if the host's root cannot be read.
 pub fn inherited_dirs(host_root: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(default_layout(host_root)?.dirs)
 }
 
-/// The layout of the default directories.
+/// Returns the layout of the default directories.
 ///
 /// # Errors
-/// Fails when the host's root cannot be looked at.
+/// Fails if the host's root cannot be read.
 pub fn default_layout(host_root: &Path) -> io::Result<Layout> {
     let dirs: Vec<PathBuf> = DEFAULT.iter().map(|dir| Path::new("/").join(dir)).collect();
     let mut layout = layout(&dirs, host_root)?;
@@ -69,17 +67,17 @@ pub fn default_layout(host_root: &Path) -> io::Result<Layout> {
     Ok(layout)
 }
 
-/// True when the zone shares directories of the host.
+/// Returns true if the zone inherits directories of the host.
 #[must_use]
 pub fn is_sparse(config: &Config) -> bool {
     !config.inherited_dirs().is_empty()
         || model::brands::find(config.brand()).is_some_and(|brand| brand.sparse)
 }
 
-/// The layout of a configured zone; `None` for a whole-root one.
+/// Returns the layout of a configured zone; `None` for a whole-root zone.
 ///
 /// # Errors
-/// Fails when the host's root cannot be looked at.
+/// Fails if the host's root cannot be read.
 pub fn of(config: &Config, host_root: &Path) -> io::Result<Option<Layout>> {
     let dirs = config.inherited_dirs();
     if !dirs.is_empty() {
@@ -97,7 +95,7 @@ fn layout(wanted: &[PathBuf], host_root: &Path) -> io::Result<Layout> {
     let mut links = Vec::new();
     for dir in wanted {
         let dir = lexical(dir);
-        // Only names at the root may be links; deeper ones are mounted by descriptor.
+        // Only names at the root may be links. Deeper directories are mounted by descriptor.
         let on_host = host_root.join(dir.strip_prefix("/").unwrap_or(&dir));
         match std::fs::symlink_metadata(&on_host) {
             Ok(meta) if meta.is_dir() => layout.dirs.push(dir),
@@ -139,7 +137,7 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// An absolute path without `.` and `..`, by its text alone.
+/// Returns an absolute path without `.` and `..`, from its text alone.
 pub(crate) fn lexical(path: &Path) -> PathBuf {
     let mut clean = PathBuf::from("/");
     for component in path.components() {
@@ -154,8 +152,8 @@ pub(crate) fn lexical(path: &Path) -> PathBuf {
     clean
 }
 
-/// Lists the problems of an inherited directory: it is missing, or users other than the host's root
-/// could put programs into it.
+/// Returns the problems of an inherited directory: it is missing, or users other than the host's
+/// root can write programs to it.
 pub(crate) fn verify(layout: &Layout, host_root: &Path) -> Vec<String> {
     let missing = layout.missing.iter().map(|dir| {
         let dir = dir.display();

@@ -1,4 +1,4 @@
-//! Changes to existing objects of a tree, for sources that make a root step by step.
+//! Changes existing objects of a tree, for sources that build a root step by step.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,7 +11,7 @@ use super::{Tree, is};
 use crate::Error;
 
 impl Tree {
-    /// Renames an object; an object with the new name is replaced as rename(2) says.
+    /// Renames an object. An existing object with the new name is replaced, as rename(2) does.
     pub fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
         let renamed = self.parent(from).and_then(|(old, last)| {
             let (new, name) = self.parent(to)?;
@@ -42,8 +42,8 @@ impl Tree {
         set.map_err(self.fail("set the permissions of", name))
     }
 
-    /// Sets an extended attribute of a file or folder; a file system that has none is no
-    /// reason to fail.
+    /// Sets an extended attribute of a file or folder. A file system without attributes is not an
+    /// error.
     pub fn set_attribute_of_any(&self, name: &Path, key: &str, value: &[u8]) -> Result<(), Error> {
         let set = self
             .open_itself(name)
@@ -54,7 +54,7 @@ impl Tree {
         }
     }
 
-    /// Opens a regular file that is there, for reading and writing.
+    /// Opens an existing regular file for reading and writing.
     pub fn open_to_write(&self, name: &Path) -> Result<File, Error> {
         let stat = self.stat(name)?;
         if !stat.is_some_and(|stat| is(&stat, FileType::RegularFile)) {
@@ -65,7 +65,7 @@ impl Tree {
         opened.map_err(self.fail("write", name))
     }
 
-    /// There are no devices in a tree: opening has no effect.
+    /// A tree contains no devices, so the open has no effect.
     fn open_itself(&self, name: &Path) -> rustix::io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         self.lookup(name, flags)
