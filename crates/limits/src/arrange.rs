@@ -1,15 +1,15 @@
-//! Deals out CPUs: zones with CPUs of their own, and all others beside them.
+//! Assigns CPUs: some zones have CPUs of their own, and all other zones share the rest.
 //!
-//! The CPUs of a zone are recorded in an attribute of its v2 group, the *claim*. So it goes with
-//! the group, however the zone ends. A command that changes claims holds the lock of the base,
-//! deals all CPUs out again, and binds every zone to its new CPUs: zones with a claim to their set,
-//! the others to the rest.
+//! The CPUs of a zone are recorded in an attribute of its v2 group, the *claim*. Therefore the
+//! claim ends with the group, however the zone ends. A command that changes claims holds the lock
+//! of the base. It assigns all CPUs again and binds every zone to its new CPUs: zones with a claim
+//! to their set, the others to the rest.
 //!
-//! In v2 each zone's group has its set. Where the kernel can (6.7), CPUs of a single
-//! zone become a partition, and then nothing else of the host runs there either. In v1
-//! a zone has a group in the cpuset hierarchy from the first claim of any zone on: it
-//! costs time at boot. There, and with older kernels, processes of the host may run on
-//! every CPU, as their groups are not ours to change.
+//! In v2 each zone's group has its own set. From Linux 6.7 on, CPUs of a single zone become a
+//! partition, and then no other process of the host runs there either. In v1 a zone has a group in
+//! the cpuset hierarchy only after any zone has made a claim, because this group costs time at
+//! boot. In v1, and with older kernels, processes of the host may run on every CPU, because zones
+//! do not change the groups of the host.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::groups::{is_gone, lock, make_v1, move_into, zones};
 use crate::pools::{Number, Want, deal};
 use crate::{CpuSet, Error, ZoneCgroups, controllers};
 
-/// The attribute that holds a claim.
+/// The name of the attribute that holds a claim.
 const CLAIM: &str = "user.zones.pool";
 
 /// Maximum length of a claim, in bytes.
@@ -32,22 +32,22 @@ const MAX_CLAIM_BYTES: usize = 4096;
 /// The prefix of the name of a zone's own pool, as on Solaris.
 pub const TEMPORARY_POOL: &str = "SUNWtmp_";
 
-/// The importance of a zone without one.
+/// The importance of a zone that sets none.
 const DEFAULT_IMPORTANCE: u32 = 1;
 
-/// CPUs that a zone has taken, alone or with the others of its pool.
+/// CPUs that a zone claims, alone or together with the other zones of its pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
-    /// The pool: `SUNWtmp_<zone>`, or one with a name.
+    /// The name of the pool: `SUNWtmp_<zone>` for a single zone, or the name of a shared pool.
     pub pool: String,
-    /// The requested CPUs.
+    /// The number or range of CPUs that the zone asks for.
     pub wanted: Dedicated,
     /// The importance when CPUs are scarce; the higher number wins.
     pub importance: u32,
-    /// The CPUs that were dealt, in the kernel's notation.
+    /// The assigned CPUs, in the kernel's notation.
     pub cpus: String,
-    /// The pid of the claiming process. While it lives the claim holds before anything runs in the
-    /// zone.
+    /// The pid of the claiming process. While this process lives, the claim is valid although no
+    /// process runs in the zone yet.
     by: i32,
 }
 
@@ -75,7 +75,7 @@ impl Claim {
         })
     }
 
-    /// Returns whether it is of one zone alone.
+    /// Returns true if the claim belongs to a single zone.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         self.pool.starts_with(TEMPORARY_POOL)
@@ -96,7 +96,7 @@ impl Claim {
         }
     }
 
-    /// Returns true if no process uses the claim or will use it: its zone died, and its remains
+    /// Returns true if no process uses the claim or will use it: the zone ended, and its groups
     /// were not removed yet.
     fn is_dead(&self, group: &Path) -> bool {
         let events = fs::read_to_string(group.join("cgroup.events")).unwrap_or_default();
@@ -104,9 +104,9 @@ impl Claim {
     }
 }
 
-/// The groups of one zone that its CPUs are set in.
+/// The groups of one zone in which its CPUs are set.
 struct Seat {
-    /// The v2 group, which holds the claim.
+    /// The v2 group, whose attribute holds the claim.
     v2: PathBuf,
     /// The v1 group in the cpuset hierarchy, if v1 has it.
     v1: Option<PathBuf>,
@@ -122,7 +122,7 @@ impl Seat {
         })
     }
 
-    /// That of another zone of the same base.
+    /// Returns the seat of another zone of the same base.
     fn beside(&self, group: &Path) -> Self {
         let name = group.file_name().unwrap_or_default();
         Self {
@@ -135,24 +135,24 @@ impl Seat {
         self.v2.parent().unwrap_or(&self.v2)
     }
 
-    /// The group whose set binds the zone.
+    /// Returns the group whose CPU set binds the zone.
     fn group(&self) -> &Path {
         self.v1.as_deref().unwrap_or(&self.v2)
     }
 
-    /// All CPUs that zones can have.
+    /// Returns all CPUs that zones can have.
     fn available(&self, claims: &[(PathBuf, Claim)]) -> Result<CpuSet, Error> {
         if let Some(v1) = &self.v1 {
             let base = v1.parent().unwrap_or(v1);
             make_v1(base)?;
             return Ok(CpuSet::parse(&read(&base.join("cpuset.cpus"))?));
         }
-        // CPUs of partitions are not among them any more.
+        // CPUs of partitions are no longer in this set.
         let left = CpuSet::parse(&read(&self.base().join("cpuset.cpus.effective"))?);
         Ok(left.with(&held_by(claims)))
     }
 
-    /// Binds the zone to CPUs; who runs there already moves over.
+    /// Binds the zone to CPUs. Processes that already run in the zone move to these CPUs.
     fn bind(&self, set: &CpuSet) -> Result<(), Error> {
         let Some(v1) = &self.v1 else {
             return write(&self.v2, "cpuset.cpus", &set.to_string());
@@ -163,7 +163,8 @@ impl Seat {
         if !is_new {
             return Ok(());
         }
-        // Its end removes the v2 group first: if that is gone, nobody comes for this one.
+        // At its end, a zone removes its v2 group first. If that group is gone, no command would
+        // remove a v1 group that is made now.
         if !self.v2.exists() {
             let _ = fs::remove_dir(v1);
             return Ok(());
@@ -171,7 +172,8 @@ impl Seat {
         move_into(v1, &self.v2)
     }
 
-    /// Closes the CPUs of a zone to everything else of the host, if this kernel can.
+    /// Makes the CPUs of a zone a partition, so that no other process of the host uses them, if
+    /// this kernel can.
     fn close(&self, closed: &CpuSet, set: &CpuSet) {
         let partition = self.v2.join("cpuset.cpus.partition");
         let exclusive = self.v2.join("cpuset.cpus.exclusive");
@@ -204,20 +206,20 @@ impl Seat {
     }
 }
 
-/// Empties a set of CPUs, if it is there and not empty.
+/// Empties a set of CPUs, if the file exists and is not empty.
 fn clear(path: &Path) {
     if fs::read_to_string(path).is_ok_and(|set| !set.trim().is_empty()) {
         let _ = fs::write(path, "\n");
     }
 }
 
-/// Returns whether nothing but its zone runs on the CPUs of a v2 group.
+/// Returns true if the v2 group is a partition: only its zone runs on the CPUs of the group.
 fn is_closed(group: &Path) -> bool {
     let shown = fs::read_to_string(group.join("cpuset.cpus.partition"));
     shown.is_ok_and(|shown| shown.starts_with("root"))
 }
 
-/// Returns the claim of a zone: the CPUs of its own, or those of its pool. `group` is its v2 group.
+/// Returns the claim of a zone: its own CPUs, or those of its pool. `group` is the zone's v2 group.
 #[must_use]
 pub fn claimed(group: &Path) -> Option<Claim> {
     let mut text = [0; MAX_CLAIM_BYTES];
@@ -225,20 +227,21 @@ pub fn claimed(group: &Path) -> Option<Claim> {
     serde_json::from_slice(text.get(..length)?).ok()
 }
 
-/// The processes that are kept off the CPUs of a claim.
+/// The processes that cannot run on the CPUs of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeptOff {
-    /// Everything else of the host.
+    /// All other processes of the host.
     Everybody,
-    /// The other zones.
+    /// The processes of other zones.
     Zones,
 }
 
-/// Claims CPUs for a zone, or with `None` gives its CPUs back. Returns its former claim.
+/// Claims CPUs for a zone. With `None`, ends the claim of the zone. Returns the zone's former
+/// claim.
 ///
 /// # Errors
-/// [`Error::NoCpus`] and [`Error::CpusTaken`]; nothing is changed then. Otherwise the caller undoes
-/// it by claiming the former CPUs.
+/// Fails with [`Error::NoCpus`] or [`Error::CpusTaken`], and then changes nothing. The caller
+/// undoes a successful call by claiming the former CPUs.
 pub(crate) fn claim(groups: &ZoneCgroups, new: Option<Claim>) -> Result<Option<Claim>, Error> {
     let before = claimed(&groups.v2);
     if new.is_none() && before.is_none() {
@@ -247,7 +250,8 @@ pub(crate) fn claim(groups: &ZoneCgroups, new: Option<Claim>) -> Result<Option<C
     let change = Change::Claim(new);
     let control = change.control();
     if let Some(base) = groups.v2.parent() {
-        // Not one of the usual: it makes every scheduling decision dearer.
+        // The cpuset controller is enabled only on demand, because it makes every scheduling
+        // decision slower.
         let _ = controllers::hand_down(base, &["cpuset"]);
     }
     let seat = Seat::of(groups).ok_or_else(|| groups.unsupported(control))?;
@@ -256,7 +260,7 @@ pub(crate) fn claim(groups: &ZoneCgroups, new: Option<Claim>) -> Result<Option<C
     Ok(before)
 }
 
-/// Returns which processes are kept off the CPUs that a zone has claimed.
+/// Returns which processes cannot run on the CPUs that a zone has claimed.
 pub(crate) fn kept_off(groups: &ZoneCgroups) -> KeptOff {
     match is_closed(&groups.v2) {
         true => KeptOff::Everybody,
@@ -264,7 +268,7 @@ pub(crate) fn kept_off(groups: &ZoneCgroups) -> KeptOff {
     }
 }
 
-/// The CPUs that a zone has claimed, as the kernel has them.
+/// Returns the CPUs that a zone has claimed, in the kernel's notation.
 pub(crate) fn held(groups: &ZoneCgroups) -> Option<(Claim, CpuSet)> {
     let claim = claimed(&groups.v2)?;
     let seat = Seat::of(groups)?;
@@ -272,12 +276,12 @@ pub(crate) fn held(groups: &ZoneCgroups) -> Option<(Claim, CpuSet)> {
     Some((claim, CpuSet::parse(&shown)))
 }
 
-/// Keeps a new zone off the CPUs that others have claimed.
+/// Binds a new zone to CPUs that no other zone has claimed.
 pub(crate) fn admit(groups: &ZoneCgroups) -> Result<(), Error> {
     let Some(seat) = Seat::of(groups) else {
         return Ok(());
     };
-    // As long as nobody has claimed anything there is nothing to keep off.
+    // While no zone has a claim, every zone may use every CPU.
     let parent = seat.group().parent();
     if !parent.is_some_and(|base| base.join("cpuset.cpus").exists()) {
         return Ok(());
@@ -290,7 +294,7 @@ pub(crate) fn admit(groups: &ZoneCgroups) -> Result<(), Error> {
     seat.bind(&seat.available(&claims)?.without(&held_by(&claims)))
 }
 
-/// Deals out again the CPUs of a zone whose groups are gone.
+/// Assigns the CPUs of an ended zone again. The groups of this zone are already removed.
 pub(crate) fn release(groups: &ZoneCgroups) -> Result<(), Error> {
     let Some(seat) = Seat::of(groups) else {
         return release_v2(groups);
@@ -299,7 +303,7 @@ pub(crate) fn release(groups: &ZoneCgroups) -> Result<(), Error> {
     arrange(&seat, Change::None)
 }
 
-/// The zone's own files are gone already: its base tells where the controller is.
+/// The files of the ended zone are gone, so the base tells in which hierarchy the controller is.
 fn release_v2(groups: &ZoneCgroups) -> Result<(), Error> {
     let seat = Seat {
         v2: groups.v2.clone(),
@@ -313,13 +317,13 @@ fn release_v2(groups: &ZoneCgroups) -> Result<(), Error> {
 }
 
 enum Change {
-    /// Of the zone whose seat it is.
+    /// The new claim of the zone to which the seat belongs; `None` ends its claim.
     Claim(Option<Claim>),
     None,
 }
 
 impl Change {
-    /// The control that is changed.
+    /// Returns the control that the user changes.
     fn control(&self) -> Control {
         match self {
             Self::Claim(Some(claim)) if !claim.is_temporary() => Control::Pool,
@@ -328,13 +332,13 @@ impl Change {
     }
 }
 
-/// All CPUs that are dealt out.
+/// Returns all CPUs that can be assigned.
 fn held_by(claims: &[(PathBuf, Claim)]) -> CpuSet {
     let sets = claims.iter().map(|(_, claim)| CpuSet::parse(&claim.cpus));
     sets.fold(CpuSet::default(), |all, set| all.with(&set))
 }
 
-/// Returns the claims, except those of zones that died.
+/// Returns the claims of all zones, except those of zones that ended.
 fn claims(seat: &Seat, zones: &[PathBuf]) -> Vec<(PathBuf, Claim)> {
     zones
         .iter()
@@ -343,8 +347,8 @@ fn claims(seat: &Seat, zones: &[PathBuf]) -> Vec<(PathBuf, Claim)> {
         .collect()
 }
 
-// Long because the order of its steps is the rule: partitions are opened before claims are stored,
-// these before groups are bound, and partitions are closed last.
+// This function is long because the order of its steps is the rule: partitions are opened before
+// claims are stored, claims are stored before groups are bound, and partitions are closed last.
 fn arrange(seat: &Seat, change: Change) -> Result<(), Error> {
     let zones = zones(seat.base());
     let mut claims = claims(seat, &zones);
@@ -352,7 +356,7 @@ fn arrange(seat: &Seat, change: Change) -> Result<(), Error> {
         && matches!(change, Change::None | Change::Claim(None))
         && seat.v1.is_none()
     {
-        // Nothing is and nothing was claimed.
+        // No zone has a claim, and none had one before.
         if zones.iter().all(|zone| !is_bound(zone)) {
             return Ok(());
         }
@@ -380,14 +384,14 @@ fn arrange(seat: &Seat, change: Change) -> Result<(), Error> {
         }
     }
     let taken = match share_out(&all, &mut claims, control) {
-        // All zones keep their CPUs: the halt of a zone must not fail for lack of CPUs.
+        // All zones keep their CPUs, because the halt of a zone must not fail for lack of CPUs.
         Err(_) if is_end => held_by(&claims),
         other => other?,
     };
     let rest = all.without(&taken);
     let has = |zone: &Path| claims.iter().find(|(holder, _)| holder == zone);
-    // First all partitions that change are opened: two cannot hold the same CPU, not
-    // even for a moment.
+    // All partitions that change are opened first, because two partitions must never have the same
+    // CPU.
     for zone in &zones {
         let stays = has(zone).is_some_and(|(_, claim)| claimed(zone).as_ref() == Some(claim));
         if !stays {
@@ -403,7 +407,7 @@ fn arrange(seat: &Seat, change: Change) -> Result<(), Error> {
         let set = has(zone).map_or_else(|| rest.clone(), |(_, claim)| CpuSet::parse(&claim.cpus));
         if has(zone).is_none() {
             let _ = rustix::fs::removexattr(zone, CLAIM);
-            // Nothing was taken from it, and nothing is.
+            // This group had no CPUs of its own, and gets none.
             let was_bound = one
                 .v1
                 .as_ref()
@@ -413,7 +417,7 @@ fn arrange(seat: &Seat, change: Change) -> Result<(), Error> {
             }
         }
         match one.bind(&set) {
-            // It ends at this moment.
+            // The zone ends at this moment.
             Err(Error::File { source, .. }) if *zone != seat.v2 && is_gone(&source) => {}
             other => result = result.and(other),
         }
@@ -437,19 +441,19 @@ fn arrange(seat: &Seat, change: Change) -> Result<(), Error> {
     result
 }
 
-/// Returns whether a v2 group is bound to special CPUs.
+/// Returns true if a v2 group is bound to a CPU set of its own.
 fn is_bound(zone: &Path) -> bool {
     let set = fs::read_to_string(zone.join("cpuset.cpus"));
     set.is_ok_and(|set| !set.trim().is_empty())
 }
 
-/// Deals CPUs out among the pools that are claimed; returns all that are taken.
+/// Assigns CPUs to all claimed pools. Returns the set of all assigned CPUs.
 fn share_out(
     all: &CpuSet,
     claims: &mut [(PathBuf, Claim)],
     control: Control,
 ) -> Result<CpuSet, Error> {
-    // A pool comes once, where its last claim is.
+    // Each pool is assigned once, at the position of its last claim.
     let mut pools: Vec<Claim> = Vec::new();
     for (_, claim) in claims.iter() {
         pools.retain(|pool| pool.pool != claim.pool);
@@ -471,7 +475,7 @@ fn share_out(
 }
 
 fn remember(zone: &Path, claim: &Claim) -> Result<(), Error> {
-    // A claim is plain data: it always has a JSON form.
+    // A claim is plain data, so its conversion to JSON does not fail.
     let text = serde_json::to_vec(claim).unwrap_or_default();
     rustix::fs::setxattr(zone, CLAIM, &text, XattrFlags::empty())
         .map_err(|errno| Error::file("mark the CPUs of", zone)(errno.into()))

@@ -1,10 +1,10 @@
-//! Sets the weight of the global zone's CPU time relative to the zones.
+//! Sets the weight of the global zone's CPU time against the weight of the zones.
 //!
-//! To the host all zones are one group, the base. When the global zone has shares, the
-//! base weighs as much more than a group of the host as all running zones together have
-//! more shares than the global zone: three zones with 2 each beside a global zone with 3
-//! get two thirds of CPUs that are short. That is exact when one group of the host is
-//! busy (`system.slice`, say); each further one counts as a global zone of its own.
+//! For the host, all zones are one group, the base. If the global zone has shares, the weight of
+//! the base is (shares of all running zones / shares of the global zone) times the weight of one
+//! group of the host. Example: three zones with 2 shares each, beside a global zone with 3 shares,
+//! get two thirds of scarce CPU time. This is exact if one group of the host is busy, for example
+//! `system.slice`. Each further busy group of the host counts as another global zone.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,14 +16,14 @@ use crate::knob::Knob;
 use crate::place::unit;
 use crate::{Base, Error, ZoneCgroups, knob, place};
 
-/// The attribute of the base that holds the shares of the global zone.
+/// The name of the attribute of the base that holds the shares of the global zone.
 const SHARES: &str = "user.zones.global-shares";
 
-/// Sets the shares of the global zone, or with `None` gives all zones together the weight
-/// of one group of the host. Without any active zone there is nothing to set.
+/// Sets the shares of the global zone. With `None`, all zones together get the weight of one group
+/// of the host. Does nothing if no zone is active.
 ///
 /// # Errors
-/// [`Error::File`].
+/// Fails with [`Error::File`].
 pub fn set_global_shares(base: &Base, shares: Option<u64>) -> Result<(), Error> {
     if !base.v2.exists() || (shares.is_none() && global_shares(base).is_none()) {
         return Ok(());
@@ -50,13 +50,13 @@ pub fn set_global_shares(base: &Base, shares: Option<u64>) -> Result<(), Error> 
     }
 }
 
-/// The shares of the global zone, if it has any.
+/// Returns the shares of the global zone, if it has any.
 #[must_use]
 pub fn global_shares(base: &Base) -> Option<u64> {
     read(&base.v2)
 }
 
-/// A zone came, went, or has other shares.
+/// Adjusts the weight of the base after a zone started, ended, or got other shares.
 pub(crate) fn rebalance(groups: &ZoneCgroups) -> Result<(), Error> {
     let parents = [&groups.v2].into_iter().chain(&groups.v1);
     let bases: Vec<PathBuf> = parents
@@ -76,8 +76,8 @@ fn balance(bases: &[PathBuf]) -> Result<(), Error> {
     weigh(bases, |usual, sum| usual.saturating_mul(sum) / shares)
 }
 
-/// Writes the weight of the base where CPU time is shared out: `weight` makes it of the
-/// usual one and of the shares of all zones.
+/// Writes the weight of the base in each hierarchy that divides CPU time. `weight` computes it from
+/// the default weight and the shares of all zones.
 fn weigh(bases: &[PathBuf], weight: impl FnOnce(u64, u64) -> u64) -> Result<(), Error> {
     let find = |knob: &Knob| {
         let mut bases = bases.iter().filter(|base| base.join(knob.file()).exists());
@@ -95,7 +95,7 @@ fn weigh(bases: &[PathBuf], weight: impl FnOnce(u64, u64) -> u64) -> Result<(), 
     let sum = shares.fold(0, u64::saturating_add);
     let (usual, most) = knob::of_the_host(knob);
     let path = base.join(knob.file());
-    // The least that v1 takes is 2.
+    // The smallest weight that v1 accepts is 2.
     let text = weight(usual, sum).clamp(2, most).to_string();
     fs::write(&path, text).map_err(Error::file("write", &path))
 }

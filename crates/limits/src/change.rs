@@ -1,4 +1,4 @@
-//! Setting and changing the controls of a zone's groups.
+//! Sets and changes the controls of a zone's groups.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use crate::place::{Place, Places, controller};
 use crate::writes::{Write, writes};
 use crate::{Base, CpuSet, Error, ZoneCgroups, balance, controllers, groups, shares};
 
-/// A step to undo: a knob and the value before, or the CPUs that were claimed.
+/// An undo step: a file and its former value, or the CPUs that were claimed before.
 enum Undo {
     Knob(Write),
     Cpus(Option<Box<Claim>>),
 }
 
 impl ZoneCgroups {
-    /// Sets the controls of a zone whose groups were just made.
+    /// Sets the controls of a zone whose groups are new.
     ///
     /// # Errors
     /// See [`ZoneCgroups::change`].
@@ -28,24 +28,24 @@ impl ZoneCgroups {
         self.shift(&Controls::default(), controls)
     }
 
-    /// Changes the controls of a zone, running or not, from `old` to `new`; those
-    /// that only the first process has (locked memory, IPC) are for
-    /// [`crate::process::change`], and [`crate::change_zone`] does both.
+    /// Changes the controls of a zone, running or not, from `old` to `new`.
+    /// [`crate::process::change`] changes those of the first process (locked memory, IPC), and
+    /// [`crate::change_zone`] changes both.
     ///
-    /// `old` has the current controls; only differences are written. If a step fails, all earlier
-    /// steps are undone, and the zone has its former controls. Limits on memory are lowered only as
-    /// far as the zone can give memory back: it is never killed for it, the error is
-    /// [`Error::InUse`].
+    /// `old` has the current controls, and only differences are written. If a step fails, all
+    /// earlier steps are undone, and the zone has its former controls. A memory limit is lowered
+    /// only as far as the zone can free memory. If that is not enough, the call fails with
+    /// [`Error::InUse`] and kills no process.
     ///
-    /// A control in a v1 hierarchy where the zone has no group yet makes one and
-    /// moves the zone's processes there: [`ZoneCgroups::paths`] is then longer than
-    /// before, also after an error, and belongs into the zone's runtime state. So it
-    /// is the zone's zoneadmd that changes a running zone.
+    /// A control in a v1 hierarchy in which the zone has no group makes a group there and moves the
+    /// zone's processes into it. [`ZoneCgroups::paths`] is then longer than before, also after an
+    /// error, and must be stored in the zone's runtime state. Therefore only the zone's zoneadmd
+    /// changes a running zone.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where this host has no place for a control,
-    /// [`Error::NoCpus`], [`Error::InUse`], [`Error::Refused`] by the kernel, and
-    /// [`Error::NotUndone`] when taking back failed as well.
+    /// Fails with [`Error::Unsupported`] if this host has no place for a control, with
+    /// [`Error::NoCpus`], [`Error::InUse`], with [`Error::Refused`] from the kernel, and with
+    /// [`Error::NotUndone`] if the undo failed as well.
     pub fn change(
         &mut self,
         base: &Base,
@@ -75,14 +75,14 @@ impl ZoneCgroups {
             return Err(self.take_back(undo, error));
         }
         if old.cpu_shares != new.cpu_shares {
-            // The zone has its new controls, even if this fails.
+            // The zone has its new controls, even if the next step fails.
             let _ = balance::rebalance(self);
         }
         warnings.extend(self.remark(new));
         let effective = self.effective();
         let applied = new.iter().filter_map(|(control, requested)| {
             controller(control)?;
-            // The limit on threads is the one in force; see the warnings.
+            // The limit on threads is the effective one; see the warnings.
             if control == Control::MaxProcesses && new.max_lwps.is_some() {
                 return None;
             }
@@ -91,7 +91,7 @@ impl ZoneCgroups {
                 let number = set.len() as u64;
                 return Some(Applied {
                     control,
-                    // Lists and pools name as many as there are.
+                    // A CPU list or a pool gives the number of CPUs by its own length.
                     requested: requested.max(u64::from(requested == 0) * number),
                     effective: Some(number),
                 });
@@ -108,7 +108,7 @@ impl ZoneCgroups {
         })
     }
 
-    /// Returns a warning about the CPUs that the zone has now.
+    /// Returns a warning about the CPUs that the zone has now, if one is needed.
     fn remark(&self, new: &Controls) -> Option<Warning> {
         let (control, text) = match (&new.dedicated_cpu, &new.pool) {
             (Some(_), _) if arrange::kept_off(self) == KeptOff::Everybody => return None,
@@ -134,15 +134,15 @@ impl ZoneCgroups {
     }
 
     fn name(&self) -> &str {
-        // Groups of zones have the names of zones.
+        // The v2 group of a zone has the name of the zone.
         self.v2
             .file_name()
             .and_then(|name| name.to_str())
             .unwrap_or_default()
     }
 
-    /// Returns the controls in force, as far as control groups hold them. Shares and priorities
-    /// that nobody set are 1.
+    /// Returns the effective controls, as far as control groups hold them. Shares and priorities
+    /// that are not set are 1.
     #[must_use]
     pub fn effective(&self) -> Controls {
         let places = Places::find(self);
@@ -172,7 +172,7 @@ impl ZoneCgroups {
             swap: match places.swap.as_ref().map(|place| place.knob) {
                 Some(Knob::SwapMax) => physical.zip(second).map(|(ram, swap)| ram + swap),
                 Some(_) => second,
-                // Without swap space memory is all there is.
+                // Without swap space, the limit on memory and swap is a limit on memory.
                 None => physical,
             },
             max_lwps: threads,
@@ -182,7 +182,7 @@ impl ZoneCgroups {
         }
     }
 
-    /// Makes the groups that `controls` need in further v1 hierarchies.
+    /// Makes the groups that `controls` needs in further v1 hierarchies.
     fn extend(&mut self, base: &Base, controls: &Controls) -> Result<(), Error> {
         let Some(name) = self.v2.file_name() else {
             return Ok(());
@@ -193,7 +193,7 @@ impl ZoneCgroups {
             .filter(|path| !self.v1.contains(path))
             .collect();
         for path in more {
-            // Where CPUs are set the group is made when it is needed.
+            // In the cpuset hierarchy a group is made only when it is needed.
             if !groups::is_cpuset(&path) {
                 make_v1(&path)?;
                 move_into(&path, &self.v2)?;
@@ -286,7 +286,8 @@ fn carry_out(write: &Write, undo: &mut Vec<Undo>) -> Result<(), Error> {
     }
 }
 
-/// v1 refuses a limit below the present use; v2 kills processes. So memory is asked back first.
+/// For a limit below the present use, v1 refuses the write and v2 kills processes. Therefore the
+/// zone's memory is reclaimed first.
 fn give_back(memory_max: &Path, limit: Option<u64>) -> Result<(), Error> {
     let group = memory_max.parent().unwrap_or(memory_max);
     let used = || -> u64 {
@@ -296,7 +297,7 @@ fn give_back(memory_max: &Path, limit: Option<u64>) -> Result<(), Error> {
     let Some(limit) = limit.filter(|limit| used() > *limit) else {
         return Ok(());
     };
-    // Fails when not all of it comes back, and on kernels before 5.19.
+    // The write fails if not all of the memory can be reclaimed, and on kernels before 5.19.
     let _ = fs::write(
         group.join("memory.reclaim"),
         (used().saturating_sub(limit)).to_string(),

@@ -3,20 +3,20 @@
 use model::controls::Control;
 use serde::{Deserialize, Serialize};
 
-/// A control after it was set.
+/// The result of setting one control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Applied {
-    /// The control.
+    /// The name of the control.
     pub control: Control,
-    /// The number it was to have.
+    /// The requested value.
     pub requested: u64,
-    /// The number that the kernel says it has; none is no limit.
+    /// The effective value that the kernel reports; `None` means no limit.
     pub effective: Option<u64>,
 }
 
 impl Applied {
-    /// Returns true if the effective value is the wanted one; the kernel rounds sizes
-    /// down to pages.
+    /// Returns true if the effective value is the requested one. The kernel rounds sizes down to
+    /// pages.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         let page = if self.control.is_size() { 1 << 16 } else { 1 };
@@ -26,12 +26,12 @@ impl Applied {
     }
 }
 
-/// Something that Linux does otherwise than Solaris.
+/// A difference between Linux and Solaris.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
-    /// Of which control.
+    /// The control with this difference.
     pub control: Control,
-    /// The text.
+    /// The text for the user.
     pub text: String,
 }
 
@@ -44,16 +44,16 @@ impl std::fmt::Display for Warning {
 /// The result of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
-    /// Every control that is set now, with the value that is effective. Of
-    /// max-processes beside max-lwps there is none.
+    /// Every control that is set now, with its effective value. If max-lwps is set too,
+    /// max-processes is not in this list.
     pub applied: Vec<Applied>,
-    /// Settings with no or another effect on Linux.
+    /// Settings that have no effect, or another effect, on Linux.
     pub warnings: Vec<Warning>,
 }
 
 impl Changed {
-    /// All remarks for the user who set these controls: differences of Linux, and values
-    /// that differ from the wanted ones.
+    /// Returns all remarks for the user who set these controls: differences between Linux and
+    /// Solaris, and values that differ from the requested ones.
     pub fn remarks(&self) -> impl Iterator<Item = String> + '_ {
         let told = |control| self.warnings.iter().any(|one| one.control == control);
         let inexact = self

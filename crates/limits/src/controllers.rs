@@ -1,4 +1,5 @@
-//! Controllers of v2: a group has one when every group above it hands it down.
+//! Enables controllers of v2. A group has a controller only if every group above it passes this
+//! controller down.
 
 use std::fs;
 use std::io;
@@ -6,23 +7,23 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// Controllers that zones get wherever the host has them: for limits set later, and
-/// so that their use can be told.
+/// Controllers that zones get on every host that has them: for limits that are set later, and to
+/// measure the use.
 pub(crate) const USUAL: [&str; 4] = ["cpu", "memory", "pids", "io"];
 
-/// The file of the controllers that a group hands down.
+/// The file of the controllers that a group passes down.
 const HANDED_DOWN: &str = "cgroup.subtree_control";
 /// The file of the controllers that a group has.
 const CONTROLLERS: &str = "cgroup.controllers";
 
-/// Lets the groups in `base` have these controllers, as far as that is possible.
-/// Returns why it was not, for the first that failed; that the host has a controller
-/// in v1 or not at all is no failure.
+/// Enables these controllers for the groups in `base`, as far as possible. Returns the reason for
+/// the first one that failed. A controller that the host has in v1, or does not have, is not a
+/// failure.
 pub(crate) fn hand_down(base: &Path, wanted: &[&str]) -> Result<(), Error> {
     if missing(base, wanted).is_empty() {
         return Ok(());
     }
-    // From the top: a group can only hand down its own controllers.
+    // The loop starts at the top, because a group can pass down only its own controllers.
     let groups: Vec<&Path> = base
         .ancestors()
         .take_while(|path| path.join(CONTROLLERS).exists())
@@ -37,7 +38,8 @@ pub(crate) fn hand_down(base: &Path, wanted: &[&str]) -> Result<(), Error> {
             if missing(group, &[*name]).is_empty() {
                 continue;
             }
-            // One by one: the kernel takes all of a write or nothing.
+            // Each controller is written separately, because the kernel accepts all of a write or
+            // nothing.
             let path = group.join(HANDED_DOWN);
             if let Err(error) = fs::write(&path, format!("+{name}")) {
                 result = result.and(Err(explain(path, error)));
@@ -60,7 +62,7 @@ fn explain(path: PathBuf, source: io::Error) -> Error {
     }
 }
 
-/// Those of `wanted` that the group does not hand down.
+/// Returns the controllers of `wanted` that the group does not pass down.
 fn missing<'a>(group: &Path, wanted: &[&'a str]) -> Vec<&'a str> {
     let handed_down = read(&group.join(HANDED_DOWN));
     let wanted = wanted.iter().copied();

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use crate::Error;
 
-/// Maximum number of a CPU, as the kernel's NR_CPUS allows.
+/// Maximum number of a CPU: the limit of the kernel's NR_CPUS.
 const MAX_CPU: u32 = 8192;
 
-/// CPUs by number, in the kernel's notation: `0-2,5`.
+/// A set of CPUs by number, in the kernel's notation: `0-2,5`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuSet(BTreeSet<u32>);
 
@@ -21,13 +21,13 @@ impl CpuSet {
         self.0.len()
     }
 
-    /// Returns whether there is none.
+    /// Returns true if the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Reads the notation; parts that are no numbers are ignored.
+    /// Reads the kernel's notation. Ignores parts that are not numbers.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut set = BTreeSet::new();
@@ -40,42 +40,42 @@ impl CpuSet {
         Self(set)
     }
 
-    /// Those that are in either.
+    /// Returns the union of both sets.
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {
         Self(self.0.union(&other.0).copied().collect())
     }
 
-    /// Those that are not in the other.
+    /// Returns the CPUs that are not in the other set.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         Self(self.0.difference(&other.0).copied().collect())
     }
 
-    /// Returns whether all of them are in the other.
+    /// Returns true if all CPUs of this set are in the other set.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         self.0.is_subset(&other.0)
     }
 
-    /// At most so many of them, the first ones.
+    /// Returns the first CPUs of the set, at most this number of them.
     #[must_use]
     pub fn first(&self, most: usize) -> Self {
         Self(self.0.iter().take(most).copied().collect())
     }
 
-    /// Their numbers, in ascending order.
+    /// Returns the numbers of the CPUs, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().copied()
     }
 
-    /// Tells whether the CPU of this number is one of them.
+    /// Returns true if the set has the CPU with this number.
     #[must_use]
     pub fn has(&self, cpu: u32) -> bool {
         self.0.contains(&cpu)
     }
 
-    /// At most `most` of them, the last ones, because most other programs run on the
+    /// Returns the last CPUs of the set, at most `most` of them. Most other programs run on the
     /// first ones.
     #[must_use]
     pub fn last(&self, most: usize) -> Self {
@@ -102,7 +102,7 @@ impl fmt::Display for CpuSet {
     }
 }
 
-/// The CPUs whose number in a file of their topology is on the list.
+/// Returns the CPUs whose number in a file of their topology is in the list.
 pub(crate) fn with_number(list: &str, file: &str, all: &CpuSet) -> CpuSet {
     let list = CpuSet::parse(list).0;
     let number = |cpu: &u32| -> Option<u32> {
@@ -113,7 +113,7 @@ pub(crate) fn with_number(list: &str, file: &str, all: &CpuSet) -> CpuSet {
     CpuSet(all.0.iter().copied().filter(of).collect())
 }
 
-/// v1 wants both files filled before a process may enter, and a new group has neither: it
+/// In v1 a process can enter a group only after both files have values. A new group has none, so it
 /// gets the values of its parent.
 pub(crate) fn fill(group: &Path) -> Result<(), Error> {
     for name in ["cpuset.cpus", "cpuset.mems"] {

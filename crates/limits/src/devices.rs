@@ -1,28 +1,28 @@
-//! Makes the BPF program of type cgroup device that admits a zone to its device nodes.
+//! Makes the BPF program (type cgroup device) that lets a zone open its device nodes.
 
 use sys::bpf::instruction;
 
 /// The type of a device node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A stream of bytes.
+    /// A character device.
     Character,
-    /// A disk.
+    /// A block device.
     Block,
 }
 
 /// A device that processes of a zone may open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Of which kind.
+    /// The type of the device node.
     pub kind: Kind,
-    /// Major number.
+    /// The major number.
     pub major: u32,
-    /// Minor number; `None` admits all.
+    /// The minor number; `None` allows every minor number.
     pub minor: Option<u32>,
 }
 
-/// A character device.
+/// Returns a character device.
 #[must_use]
 pub const fn one(major: u32, minor: u32) -> Device {
     Device {
@@ -32,7 +32,7 @@ pub const fn one(major: u32, minor: u32) -> Device {
     }
 }
 
-/// A zone's console, ptmx and pseudo-terminals.
+/// Returns the devices of a zone's console, /dev/ptmx and pseudo-terminals.
 pub const TERMINALS: &[Device] = &[
     one(5, 1),
     one(5, 2),
@@ -43,10 +43,10 @@ pub const TERMINALS: &[Device] = &[
     },
 ];
 
-/// /dev/net/tun, for zones that administer their own network.
+/// Returns the device /dev/net/tun, for zones that configure their own network.
 pub const TUN: Device = one(10, 200);
 
-/// The kernel's BPF_DEVCG_DEV_BLOCK and BPF_DEVCG_DEV_CHAR.
+/// The values of BPF_DEVCG_DEV_BLOCK and BPF_DEVCG_DEV_CHAR in the kernel.
 const fn type_of(kind: Kind) -> i32 {
     match kind {
         Kind::Block => 1,
@@ -54,17 +54,17 @@ const fn type_of(kind: Kind) -> i32 {
     }
 }
 
-// Opcodes of the instructions used, see the kernel's instruction-set.rst.
+// Opcodes of the BPF instructions that are used; see the kernel's instruction-set.rst.
 const LOAD_WORD: u8 = 0x61;
 const AND_IMMEDIATE: u8 = 0x54;
 const MOVE_IMMEDIATE: u8 = 0xb7;
 const JUMP_NOT_EQUAL: u8 = 0x55;
 const EXIT: u8 = 0x95;
 
-/// Assembles the program that admits `allowed` and refuses everything else.
+/// Returns the program that allows the devices of `allowed` and refuses all others.
 ///
-/// It is called with r1 pointing to `struct bpf_cgroup_dev_ctx` (access and type,
-/// major, minor; a 32-bit word each) and returns 1 to admit.
+/// The kernel calls it with r1 pointing to `struct bpf_cgroup_dev_ctx` (access and type, major,
+/// minor; a 32-bit word each). The return value 1 allows the access.
 #[must_use]
 pub fn program(allowed: &[Device]) -> Vec<u64> {
     let (kind, major, minor) = (2, 3, 4);
@@ -78,7 +78,7 @@ pub fn program(allowed: &[Device]) -> Vec<u64> {
         let skip = if device.minor.is_some() { 3 } else { 2 };
         let number = type_of(device.kind);
         code.push(instruction(JUMP_NOT_EQUAL, kind, 0, skip + 1, number));
-        // A number of the kernel's has at most 20 bits: the cast keeps it.
+        // A device number of the kernel has at most 20 bits, so the cast keeps it.
         code.push(instruction(
             JUMP_NOT_EQUAL,
             major,
@@ -106,7 +106,7 @@ pub fn program(allowed: &[Device]) -> Vec<u64> {
 mod tests {
     use super::*;
 
-    /// Runs the program as the kernel would: the few instructions that it uses.
+    /// Interprets the program as the kernel would: only the few instructions that it uses.
     fn admits(code: &[u64], access_and_type: u32, major: u32, minor: u32) -> bool {
         let context = [access_and_type, major, minor];
         let mut registers = [0i64; 5];

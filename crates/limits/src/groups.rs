@@ -1,4 +1,4 @@
-//! The control groups of a zone: their paths, making one, the processes in it.
+//! The control groups of a zone: their paths, how a group is made, and the processes in it.
 
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
@@ -10,16 +10,17 @@ use rustix::io::Errno;
 
 use crate::{Error, cpus};
 
-/// Flags that open a group.
+/// Flags with which a group is opened.
 pub(crate) const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
-/// Maximum number of attempts when another command removes empty groups at the same moment, each of
-/// them once.
+/// Maximum number of attempts to make a group while other commands remove empty groups, each
+/// command once.
 const MAX_ATTEMPTS: usize = 10;
 
-/// Makes a group and calls `open` on it, again if it was removed in between.
+/// Makes a group and calls `open` on it. Tries again if another command removed the group in
+/// between.
 pub(crate) fn make_and<T>(
     path: &Path,
     open: impl Fn(&Path) -> Result<T, Error>,
@@ -33,7 +34,7 @@ pub(crate) fn make_and<T>(
     }
 }
 
-/// Returns whether this is the error of a group that was removed before or after it was opened.
+/// Returns true if this is the error of a group that was removed before or after it was opened.
 #[must_use]
 pub fn is_gone(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(Errno::NODEV.raw_os_error())
@@ -60,7 +61,7 @@ pub(crate) fn make_v1(path: &Path) -> Result<(), Error> {
     })
 }
 
-/// The processes in a v2 group and in those below it, [`MAX_DEPTH`] of them at most.
+/// Returns the processes in a v2 group and in the groups below it, down to [`MAX_DEPTH`] levels.
 pub(crate) fn processes(group: &Path) -> Vec<i32> {
     let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
     let mut pids: Vec<i32> = text.lines().filter_map(|line| line.parse().ok()).collect();
@@ -79,8 +80,9 @@ pub struct ZoneCgroups {
     pub(crate) v1: Vec<PathBuf>,
 }
 
-/// Moves every process of a zone into a v1 group. Who is born meanwhile is seen in
-/// the next round, and after the last one everybody is the child of one who is in.
+/// Moves every process of a zone into a v1 group. A process that is born in the meantime is found
+/// in the next round. After the last round, every parent is in the group, and so is every new
+/// child.
 pub(crate) fn move_into(group: &Path, zone: &Path) -> Result<(), Error> {
     let file = group.join("cgroup.procs");
     let mut moved = std::collections::BTreeSet::new();
@@ -106,7 +108,8 @@ pub(crate) fn move_into(group: &Path, zone: &Path) -> Result<(), Error> {
     }
 }
 
-/// Two zones that boot at once must not take the same.
+/// Locks the base of all zones, so that two zones that boot at once do not get the same CPUs or
+/// weights.
 pub(crate) fn lock(base: &Path) -> Result<OwnedFd, Error> {
     let folder = rustix::fs::open(base, FOLDER, Mode::empty())
         .map_err(|errno| Error::file("open", base)(errno.into()))?;
@@ -127,8 +130,8 @@ pub(crate) fn zones(base: &Path) -> Vec<PathBuf> {
     zones
 }
 
-/// Returns whether a path is, or would be, in a v1 hierarchy that only binds to CPUs. Groups of
-/// controllers that share a hierarchy are made with the zone.
+/// Returns true if a path is, or would be, in a v1 hierarchy that only binds to CPUs. A group of
+/// controllers that share a hierarchy is made together with the zone.
 pub(crate) fn is_cpuset(path: &Path) -> bool {
     path.ancestors()
         .find(|path| path.exists())
