@@ -1,4 +1,4 @@
-//! Finds the mounts of the host's control groups, and the base of ours.
+//! Finds the mounts of the host's control groups, and the base group of the zones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,37 +9,39 @@ use sys::mountinfo::{self, Mount};
 
 use crate::Error;
 
-/// Controllers of v1 hierarchies in which each zone gets a group of its own.
+/// Controllers of the v1 hierarchies in which each zone gets a group.
 const LIMITING: [&str; 3] = ["memory", "pids", "cpu"];
 
-/// Controllers of v1 hierarchies in which only a zone that needs it gets a group:
-/// every group that a process enters costs time at boot.
+/// Controllers of the v1 hierarchies in which a zone gets a group only if it needs one. Every group
+/// that a process enters costs time at boot.
 const ON_DEMAND: [&str; 2] = ["cpuset", "blkio"];
 
-/// The group of all zoneadmd processes, in the base. No zone's name begins with a dot.
+/// The group of all zoneadmd processes, in the base. No zone can have this name, because the name
+/// of a zone does not begin with a dot.
 const DAEMONS: &str = ".zoneadmd";
 
-/// The groups below which all groups of zones lie.
+/// The groups that contain all groups of zones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base {
-    /// In the v2 tree.
+    /// The base group in the v2 tree.
     pub v2: PathBuf,
-    /// In v1 hierarchies that can limit something: one group per zone.
+    /// The base groups in v1 hierarchies that can limit resources, with one group per zone.
     pub v1: Vec<PathBuf>,
-    /// In further v1 hierarchies, by their controller: one group per zone that has
-    /// a control there.
+    /// The base groups in further v1 hierarchies, by their controller, with one group per zone that
+    /// has a control there.
     pub v1_on_demand: Vec<(&'static str, PathBuf)>,
-    /// In v1 hierarchies that only label processes (systemd's own, say) and where
-    /// the caller is not at the root: zones must not stay in the caller's session.
+    /// The base groups in v1 hierarchies that only label processes (for example systemd's own) and
+    /// in which the caller is not in the root group. Zones get groups there, too, because they must
+    /// not stay in the caller's session.
     pub v1_shared: Vec<PathBuf>,
 }
 
 impl Base {
-    /// Finds the base: `name` is a path from the root of each hierarchy, or, when
-    /// it is relative, one below the calling process's own group.
+    /// Finds the base. An absolute `name` is a path from the root of each hierarchy. A relative
+    /// `name` is a path below the group of the calling process.
     ///
     /// # Errors
-    /// [`Error::NoUnified`] when the host has no cgroup v2.
+    /// Fails with [`Error::NoUnified`] if the host has no cgroup v2.
     pub fn find(name: &Path) -> Result<Self, Error> {
         let (mounts, own) = ("/proc/self/mountinfo", "/proc/self/cgroup");
         let mounts = mountinfo::own().map_err(Error::file("read", Path::new(mounts)))?;
@@ -48,8 +50,8 @@ impl Base {
         parse(&mounts, &own, name).ok_or(Error::NoUnified)
     }
 
-    /// The v1 hierarchies on demand in which a zone with these controls has a group, or
-    /// can get one when others claim CPUs: see [`crate::arrange`].
+    /// Returns the on-demand v1 hierarchies in which a zone with these controls has a group, or can
+    /// get one when other zones claim CPUs: see [`crate::arrange`].
     pub(crate) fn needed(&self, controls: &Controls) -> impl Iterator<Item = &PathBuf> {
         let needed = |controller: &str| match controller {
             "cpuset" => true,
@@ -68,9 +70,9 @@ impl Base {
     }
 }
 
-/// Removes the base itself when no zone is left in it.
+/// Removes the base itself if no zone is left in it.
 pub fn tidy(base: &Base) {
-    // Groups that are still in use refuse to go: that is the check.
+    // rmdir(2) fails for a group that is still in use, so no other check is needed.
     let _ = fs::remove_dir(base.daemons());
     for path in [&base.v2]
         .into_iter()
@@ -82,12 +84,12 @@ pub fn tidy(base: &Base) {
     }
 }
 
-/// A mounted hierarchy.
+/// A mounted hierarchy of control groups.
 struct Mounted<'a> {
-    /// The group that is shown at the mount point.
+    /// The group whose content the mount point shows.
     root: &'a Path,
     point: &'a Path,
-    /// `None` for v2.
+    /// The controllers of a v1 hierarchy; `None` for v2.
     controllers: Option<&'a str>,
 }
 
@@ -140,13 +142,15 @@ fn mounted(mount: &Mount) -> Option<Mounted<'_>> {
     })
 }
 
-/// The base in one hierarchy, and whether the caller is at the hierarchy's root.
+/// Returns the base in one hierarchy, and whether the caller is in the root group of that
+/// hierarchy.
 fn place(mount: &Mounted<'_>, own: &str, name: &Path) -> Option<(PathBuf, bool)> {
     let group = own.lines().find_map(|line| {
         let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
         let same = match mount.controllers {
             None => controllers.is_empty(),
-            // The mount options also hold flags: each controller of the line must be there.
+            // The mount options also contain flags, so each controller of the line must be one of
+            // the options.
             Some(options) => {
                 !controllers.is_empty()
                     && controllers
@@ -156,7 +160,7 @@ fn place(mount: &Mounted<'_>, own: &str, name: &Path) -> Option<(PathBuf, bool)>
         };
         same.then_some(group)
     })?;
-    // A container sees only a part of the tree, the one below its mount's root.
+    // In a container, the mount shows only the part of the tree below its root.
     let root = mount.root.to_str().unwrap_or_default();
     let visible = group
         .strip_prefix(root.trim_end_matches('/'))
@@ -164,7 +168,7 @@ fn place(mount: &Mounted<'_>, own: &str, name: &Path) -> Option<(PathBuf, bool)>
     let inside = Path::new(visible.trim_start_matches('/'));
     let below = match name.strip_prefix("/") {
         Ok(absolute) => absolute.to_owned(),
-        // A zoneadmd is in a group of the base itself.
+        // A zoneadmd is itself in a group of the base.
         Err(_) if inside.ends_with(name) => inside.to_owned(),
         Err(_) if inside.ends_with(name.join(DAEMONS)) => {
             inside.parent().unwrap_or(inside).to_owned()

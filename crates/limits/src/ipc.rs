@@ -1,5 +1,5 @@
-//! System V IPC limits: settings of an IPC namespace, which only a process in it can
-//! write, and which root in a zone must not.
+//! Sets System V IPC limits. They are settings of an IPC namespace. Only a process in the namespace
+//! can write them, and the zone's root must not.
 
 use std::fs;
 use std::io::{self, Read};
@@ -18,25 +18,25 @@ use crate::{Error, ZoneCgroups};
 /// Maximum number of identifiers of one kind (IPCMNI).
 const MAX_IDS: u64 = 32_768;
 
-/// The limits of a new IPC namespace.
+/// The System V IPC limits of a new IPC namespace.
 const SHM_BYTES: u64 = u64::MAX - (1 << 24);
 const SHM_IDS: u64 = 4_096;
 const MSG_IDS: u64 = 32_000;
 const SEM_IDS: u64 = 32_000;
 
-/// Maximum length of a message of our own process, in bytes.
+/// Maximum length of a message of the child process, in bytes.
 const MAX_MESSAGE_BYTES: u64 = 4_096;
 
-/// A setting.
+/// A setting of an IPC namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Setting {
     control: Control,
     file: &'static str,
-    /// In the unit of the file.
+    /// The value, in the unit of the file.
     value: u64,
 }
 
-/// Changes the limits; see [`crate::process::change`].
+/// Changes the System V IPC limits; see [`crate::process::change`].
 pub(crate) fn change(
     cgroups: &ZoneCgroups,
     first: First<'_>,
@@ -65,10 +65,10 @@ pub(crate) fn change(
     Ok(changed)
 }
 
-/// Returns the limits in force of those that are set.
+/// Returns the effective values of the limits that are set.
 ///
 /// # Errors
-/// [`Error::Process`] when the zone's namespace cannot be entered.
+/// Fails with [`Error::Process`] if the zone's namespace cannot be entered.
 pub(crate) fn effective(first: First<'_>, set: &IpcLimits) -> Result<IpcLimits, Error> {
     let shown = in_force(first, set)?;
     let of = |wanted| {
@@ -90,7 +90,7 @@ fn in_force(first: First<'_>, set: &IpcLimits) -> Result<Vec<(Control, Option<u6
         return Ok(Vec::new());
     }
     let shown = read_in_zone(first, &settings)?;
-    // One limit in two files: their sum is the limit.
+    // Two files hold one limit: the sum of their numbers.
     let settings = settings.iter().zip(shown);
     let settings = settings.filter(|(setting, _)| setting.file != "shmmax");
     Ok(settings
@@ -111,7 +111,7 @@ const fn get(limits: &IpcLimits, control: Control) -> Option<u64> {
     }
 }
 
-/// The settings that differ.
+/// Returns the settings that differ.
 fn differences(old: &IpcLimits, new: &IpcLimits, page: u64) -> Vec<Setting> {
     let mut settings = Vec::new();
     let mut add = |control, file, old: Option<u64>, new: Option<u64>, value: u64| {
@@ -125,7 +125,7 @@ fn differences(old: &IpcLimits, new: &IpcLimits, page: u64) -> Vec<Setting> {
     };
     let bytes = new.shm_memory.unwrap_or(SHM_BYTES).min(SHM_BYTES);
     let ids = |limit: Option<u64>, default: u64| limit.unwrap_or(default).min(MAX_IDS);
-    // Whole pages: more than asked for is not admitted.
+    // The value is rounded down to whole pages, so that the zone never gets more than its limit.
     let pages = if new.shm_memory.is_some() {
         bytes / page
     } else {
@@ -162,11 +162,11 @@ fn path(file: &str) -> String {
     format!("/proc/sys/kernel/{file}")
 }
 
-/// Writes one setting in the calling process' IPC namespace.
+/// Writes one setting in the IPC namespace of the calling process.
 fn write(setting: &Setting) -> io::Result<()> {
     let path = path(setting.file);
     let text = if setting.file == "sem" {
-        // The last of four numbers is that of sets.
+        // The last of the four numbers in this file is the limit on semaphore sets.
         let shown = fs::read_to_string(&path)?;
         let mut words: Vec<&str> = shown.split_ascii_whitespace().take(3).collect();
         let sets = setting.value.to_string();
@@ -183,7 +183,8 @@ fn write_in_zone(first: First<'_>, settings: &[Setting]) -> Result<(), Error> {
         .first()
         .map_or(Control::MaxShmMemory, |setting| setting.control);
     let said = in_zone(first, control, || {
-        // Since 6.9 these belong to the root of the namespace's owner, before to ours.
+        // Since Linux 6.9 these files belong to the root of the namespace's owner, before that to
+        // the host's root.
         let written = settings.iter().try_for_each(write);
         match written {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -198,7 +199,7 @@ fn write_in_zone(first: First<'_>, settings: &[Setting]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The settings in force, in the order asked for.
+/// Returns the effective settings, in the order of the request.
 fn read_in_zone(first: First<'_>, settings: &[Setting]) -> Result<Vec<Option<u64>>, Error> {
     let control = settings
         .first()
@@ -219,10 +220,10 @@ fn read_in_zone(first: First<'_>, settings: &[Setting]) -> Result<Vec<Option<u64
         .collect())
 }
 
-/// The System V IPC that a zone uses.
+/// Returns the System V IPC objects that a zone uses.
 ///
 /// # Errors
-/// [`Error::Process`] when its namespace cannot be entered.
+/// Fails with [`Error::Process`] if the zone's namespace cannot be entered.
 pub(crate) fn usage(first: First<'_>) -> Result<IpcLimits, Error> {
     let said = in_zone(first, Control::MaxShmMemory, || {
         let mut numbers = Vec::new();
@@ -230,7 +231,7 @@ pub(crate) fn usage(first: First<'_>) -> Result<IpcLimits, Error> {
             let table = fs::read_to_string(format!("/proc/sysvipc/{file}"))?;
             let rows = table.lines().skip(1);
             if file == "shm" {
-                // key, id, mode, size
+                // The fields of a line: key, id, mode, size.
                 let size = |row: &str| row.split_ascii_whitespace().nth(3)?.parse::<u64>().ok();
                 let sum = rows.clone().filter_map(size).fold(0, u64::saturating_add);
                 numbers.push(sum.to_string());
@@ -254,9 +255,9 @@ fn become_owner(owner: u32) -> io::Result<()> {
     Ok(rustix::thread::set_thread_res_uid(user, user, user)?)
 }
 
-/// Runs `body` in the zone's IPC namespace and returns its result. A process of its own
-/// does it, for nobody comes back from there with the same rights; where there are
-/// threads already, one more of them, which takes nothing with it.
+/// Runs `body` in the zone's IPC namespace and returns its result. A child process runs it, because
+/// a process cannot return from there with its former rights. A process with several threads uses
+/// one more thread instead, which ends afterwards.
 fn in_zone(
     first: First<'_>,
     control: Control,
@@ -267,7 +268,7 @@ fn in_zone(
         sys::namespace::join(first.pidfd, ns::IPC)?;
         body()
     };
-    // Forking waits for other threads to end, and fails if they do not.
+    // fork waits for the end of other threads, and fails if they do not end.
     if sys::thread_count().is_ok_and(|count| count != 1) {
         return std::thread::scope(|scope| scope.spawn(enter).join())
             .map_err(|_| fail("a thread ended unexpectedly".to_owned()))?
@@ -283,7 +284,7 @@ fn in_zone(
     }
 }
 
-/// Runs `body` in a child. Its result comes back behind a "+", an error behind a "-".
+/// Runs `body` in a child process. The child sends its result after a "+", or an error after a "-".
 fn in_child(pidfd: BorrowedFd<'_>, body: &dyn Fn() -> io::Result<String>) -> io::Result<String> {
     let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
     let child = sys::process::fork(0, None, &[pidfd, theirs.as_fd()], || {
@@ -302,8 +303,8 @@ fn in_child(pidfd: BorrowedFd<'_>, body: &dyn Fn() -> io::Result<String>) -> io:
     read.map(|_| said)
 }
 
-/// Since 6.9 the zone's root owns these settings. A BPF program on all writes to them
-/// keeps it from raising its limits; the program stays until the zone halts.
+/// Protects the limits from the zone's root, who owns these settings since Linux 6.9. A BPF program
+/// refuses writes that would raise a limit; it stays until the zone halts.
 fn guard(cgroups: &ZoneCgroups) -> Option<Warning> {
     let attached = cgroups.open_v2().and_then(|group| {
         sys::bpf::attach_sysctl_filter(group.as_fd(), &program())
@@ -330,13 +331,13 @@ const EXIT: u8 = 0x95;
 const MOVE_IMMEDIATE: u8 = 0xb7;
 const MOVE: u8 = 0xbf;
 
-/// bpf_sysctl_get_name(context, buffer, its length, flags).
+/// The arguments are those of bpf_sysctl_get_name: context, buffer, length of the buffer, flags.
 const GET_NAME: i32 = 101;
 
-/// Refuses writes to `kernel/shm*`, `kernel/msg*` and `kernel/sem*`.
+/// Returns the program that refuses writes to `kernel/shm*`, `kernel/msg*` and `kernel/sem*`.
 ///
-/// It is called with r1 pointing to `struct bpf_sysctl` (whether it is a write comes
-/// first) and returns 1 to admit.
+/// The kernel calls it with r1 pointing to `struct bpf_sysctl`, whose first word tells if the
+/// access is a write. The return value 1 allows the access.
 fn program() -> Vec<u64> {
     let word = |text: &[u8; 4]| i32::from_le_bytes(*text);
     let half = |text: &[u8; 2]| i32::from(i16::from_le_bytes(*text));
@@ -423,7 +424,7 @@ mod tests {
                 continue;
             }
             let target = at + 1 + (word >> 16 & 0xffff) as usize;
-            // To a test, to "admit" or to "refuse".
+            // The target of a jump: a test, "admit" or "refuse".
             assert!(target < code.len(), "{at} to {target}");
             assert!(matches!(target, 18 | 19 | 21), "{at} to {target}");
         }

@@ -1,4 +1,4 @@
-//! The files of control groups that hold a limit: the form of their values.
+//! The files of control groups that hold a limit, and the format of their values.
 
 /// Period of the CPU bandwidth limit in microseconds: the kernel's default.
 const CPU_PERIOD_MICROSECONDS: u64 = 100_000;
@@ -6,14 +6,14 @@ const CPU_PERIOD_MICROSECONDS: u64 = 100_000;
 /// The default weight of an access to disks, in `io.weight`.
 const IO_DEFAULT: u64 = 100;
 
-/// Largest number of threads that a kernel can have.
+/// Maximum number of threads of any kernel.
 const PIDS: u64 = 4_194_304;
 
-/// A v1 group without a memory limit shows the largest number of whole pages.
+/// The value of a v1 group without a memory limit: the largest number of whole pages.
 const UNLIMITED: u64 = 1 << 62;
 
-/// A file that holds a limit. Values are in the unit of the control, bytes for
-/// memory; none is no limit, or the default of a share.
+/// A file that holds a limit. Values are in the unit of the control, bytes for memory. `None` means
+/// no limit, or the default value of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Knob {
     CpuMax,
@@ -33,17 +33,17 @@ pub(crate) enum Knob {
 }
 
 impl Knob {
-    /// Those that cap CPU time. In this list and the others v2 comes first.
+    /// The files that limit CPU time. In this list and the next ones, the file of v2 is first.
     pub const CAP: &[Self] = &[Self::CpuMax, Self::V1Quota];
-    /// Those that share CPU time out.
+    /// The files of CPU shares.
     pub const SHARES: &[Self] = &[Self::CpuWeight, Self::V1Shares];
-    /// Those that limit memory.
+    /// The files that limit memory.
     pub const MEMORY: &[Self] = &[Self::MemoryMax, Self::V1Memory];
-    /// Those that limit swap space: alone in v2, together with memory in v1.
+    /// The files that limit swap space: swap alone in v2, the sum of memory and swap in v1.
     pub const SWAP: &[Self] = &[Self::SwapMax, Self::V1MemorySwap];
-    /// Those that limit the number of threads.
+    /// The files that limit the number of threads.
     pub const PIDS: &[Self] = &[Self::PidsMax, Self::V1Pids];
-    /// Those that share access to disks out.
+    /// The files of shares of disk access.
     pub const IO: &[Self] = &[
         Self::IoWeight,
         Self::IoBfqWeight,
@@ -51,7 +51,7 @@ impl Knob {
         Self::V1BlkioWeight,
     ];
 
-    /// The name of the file.
+    /// Returns the name of the file.
     pub const fn file(self) -> &'static str {
         match self {
             Self::CpuMax => "cpu.max",
@@ -70,7 +70,7 @@ impl Knob {
         }
     }
 
-    /// Returns whether the file is one of v2.
+    /// Returns true if the file belongs to v2.
     pub const fn is_v2(self) -> bool {
         matches!(
             self,
@@ -84,8 +84,8 @@ impl Knob {
         )
     }
 
-    /// Returns the text to write for a value. Numbers outside the kernel's range become the nearest
-    /// number in it. `unit` is the weight of a share.
+    /// Returns the text to write for a value. A number outside the kernel's range becomes the
+    /// nearest number in this range. `unit` is the weight of one share.
     pub fn text(self, value: Option<u64>, unit: u64) -> String {
         let or = |none: &str| value.map_or_else(|| none.to_owned(), |value| value.to_string());
         let of_io = |value: Option<u64>, most| {
@@ -110,7 +110,7 @@ impl Knob {
         }
     }
 
-    /// The value in the kernel's text.
+    /// Returns the value in the kernel's text.
     pub fn value(self, text: &str, unit: u64) -> Option<u64> {
         let mut words = text.lines().next()?.split_ascii_whitespace();
         let number = |word: Option<&str>| word.and_then(|word| word.parse::<u64>().ok());
@@ -125,7 +125,7 @@ impl Knob {
             Self::V1Memory | Self::V1MemorySwap => {
                 number(words.next()).filter(|bytes| *bytes < UNLIMITED)
             }
-            // "default 100", or the number alone.
+            // The text is "default 100", or only the number.
             Self::IoWeight | Self::IoBfqWeight | Self::V1BfqWeight | Self::V1BlkioWeight => {
                 Some(number(words.next_back())? / IO_DEFAULT)
             }
@@ -134,7 +134,7 @@ impl Knob {
     }
 }
 
-/// The maximum and minimum weight of a share, and the largest weight of a group.
+/// Returns the maximum and minimum weight of one share, and the maximum weight of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
     pub(crate) usual: u64,
@@ -146,20 +146,21 @@ impl Scale {
     pub(crate) const fn of(knob: Knob) -> Option<Self> {
         let (usual, least, most) = match knob {
             Knob::CpuWeight => (100, 1, 10_000),
-            // Ten of v1 are about one of v2.
+            // A weight of 10 in v1 is about a weight of 1 in v2.
             Knob::V1Shares => (1024, 10, 262_144),
             _ => return None,
         };
         Some(Self { usual, least, most })
     }
 
-    /// Returns the weight of a share when a zone has so many.
+    /// Returns the weight of one share if a zone has this number of shares.
     pub(crate) fn unit(self, shares: u64) -> u64 {
         (self.most / shares.max(1)).clamp(self.least, self.usual)
     }
 }
 
-/// Returns the weight of a share when no zone has many; 1 for knobs that are not counted in shares.
+/// Returns the weight of one share if no zone has many shares; 1 for files that do not count in
+/// shares.
 pub(crate) const fn usual(knob: Knob) -> u64 {
     match Scale::of(knob) {
         Some(scale) => scale.usual,
@@ -175,7 +176,7 @@ pub(crate) const fn of_the_host(knob: Knob) -> (u64, u64) {
     }
 }
 
-/// The weight of so many shares: a zone that has none set has one.
+/// Returns the weight of this number of shares. A zone that sets no shares has one share.
 pub(crate) fn weight(knob: Knob, unit: u64, shares: Option<u64>) -> u64 {
     let weight = shares.unwrap_or(1).saturating_mul(unit);
     Scale::of(knob).map_or(weight, |scale| weight.min(scale.most))
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!(none(Knob::V1Pids), ("max".to_owned(), None));
         assert_eq!(none(Knob::V1Memory), ("-1".to_owned(), None));
         assert_eq!(Knob::V1Memory.value("9223372036854771712\n", 1), None);
-        // Who has no shares has one.
+        // A zone without shares has one share.
         assert_eq!(none(Knob::CpuWeight), ("100".to_owned(), Some(1)));
         assert_eq!(none(Knob::V1Shares), ("1024".to_owned(), Some(1)));
         assert_eq!(none(Knob::IoWeight), ("100".to_owned(), Some(1)));

@@ -1,7 +1,7 @@
-//! Control groups of zones, on cgroup v2 and on hosts that mix v1 and v2.
+//! Manages the control groups of zones, on cgroup v2 and on hosts with both v1 and v2.
 //!
 //! The v2 tree is used for every function that works on all hosts: killing, freezing, accounting
-//! and device rules work there even when every controller is still with v1.
+//! and device rules work there even if every controller is still in v1.
 //!
 //! ```text
 //! <base>/                    "/zones" by default
@@ -11,22 +11,24 @@
 //!     login/                 processes that zlogin brought in
 //! ```
 //!
-//! Per v1 hierarchy that can limit something (memory, pids, cpu) there is one
-//! `<base>/<zone>`, and one in cpuset and blkio for a zone that needs it.
+//! In each v1 hierarchy that can limit resources (memory, pids, cpu) each zone has a group
+//! `<base>/<zone>`. In cpuset and blkio only a zone that needs it has one.
 //!
 //! # Controls
 //!
-//! [`Controls`] are set by [`ZoneCgroups::set`] before anything runs in the zone and by
-//! [`process::change`] once it has a first process; [`change_zone`] changes them while it runs.
-//! Each is read back: [`Applied`] has the effective value. A controller is used where the host has
-//! it, v2 or v1; without either a control is refused and not forgotten.
+//! [`ZoneCgroups::set`] sets the [`Controls`] before any process runs in the zone.
+//! [`process::change`] sets them when the zone has a first process, and [`change_zone`] changes
+//! them while the zone runs. Each value is read back: [`Applied`] has the effective value. A
+//! controller is used in v2 or in v1, wherever the host has it. If the host has it in neither,
+//! setting a control fails.
 //!
-//! CPU shares are relative among the zones: a zone with 3 gets three times the time of a zone with
-//! 1 (or none set) when both want all; `shares` computes the weight of one share. To the host the
-//! zones are one group, `<base>`, with the weight of its siblings: beside a busy `system.slice` all
-//! zones together have half, unless the global zone has shares: see [`set_global_shares`]. The
-//! zoneadmd processes are in `.zoneadmd`, beside the zones, with the default weight and without a
-//! cap: a busy zone does not slow them down.
+//! CPU shares are relative among the zones. If a zone with 3 shares and a zone with 1 share (the
+//! default) both want all CPU time, the first gets three times as much. `shares` computes the
+//! weight of one share. For the host all zones are one group, `<base>`, with the weight of its
+//! siblings: beside a busy `system.slice`, all zones together have half of the CPU time, unless the
+//! global zone has shares, see [`set_global_shares`]. The zoneadmd processes are in `.zoneadmd`,
+//! beside the zones, with the default weight and without a limit, so that a busy zone does not slow
+//! them down.
 
 mod arrange;
 mod balance;
@@ -65,17 +67,17 @@ pub use usage::Usage;
 pub use view::{CpuView, MemoryParts, MemoryView};
 pub use watch::{Hit, Watch};
 
-/// A control group operation that failed.
+/// The reason why an operation on control groups failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or folder of a control group file system.
+    /// A file or folder of a control group file system could not be used.
     #[error("cannot {action} {}", path.display())]
     File {
         /// The action that failed.
         action: &'static str,
         /// The path of the failed operation.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
     /// The host has no cgroup v2.
@@ -83,83 +85,83 @@ pub enum Error {
         "no cgroup2 file system is mounted: mount one at /sys/fs/cgroup or /sys/fs/cgroup/unified"
     )]
     NoUnified,
-    /// The host has no place for a control.
+    /// The host has no controller for a control.
     #[error(
         "cannot set {control}: {why}; enable the {controller} controller for this host's control groups, or clear {control}"
     )]
     Unsupported {
-        /// The control.
+        /// The name of the control.
         control: Control,
-        /// The controller that it needs.
+        /// The controller that the control needs.
         controller: &'static str,
-        /// Why it is not there.
+        /// The reason why the host does not have the controller.
         why: String,
     },
-    /// The kernel did not take a value.
+    /// The kernel refused a value.
     #[error("cannot set {control}: {} does not take {text}", path.display())]
     Refused {
-        /// The control.
+        /// The name of the control.
         control: Control,
         /// The text that was written.
         text: String,
         /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
-    /// More is in use than the new limit admits.
+    /// The zone uses more than the new limit.
     #[error(
         "cannot lower {control} to {}: more is in use, and the zone cannot give it back; end some of its processes first",
         control.show(*wanted)
     )]
     InUse {
-        /// The control.
+        /// The name of the control.
         control: Control,
-        /// The limit that was wanted.
+        /// The requested limit.
         wanted: u64,
     },
-    /// Not enough CPUs that nobody has for himself.
+    /// Not enough CPUs are free of claims.
     #[error("{control}: {wanted} CPU{} wanted, and {free} {} free: take fewer, or give up those of other zones", if *wanted == 1 { " is" } else { "s are" }, if *free == 1 { "is" } else { "are" })]
     NoCpus {
-        /// For what.
+        /// The control that asks for CPUs.
         control: Control,
         /// The minimum number of CPUs.
         wanted: u32,
         /// The number of free CPUs.
         free: usize,
     },
-    /// CPUs that are named are not there or not free.
+    /// Some of the requested CPUs do not exist or are not free.
     #[error(
         "{control}: CPUs {wanted} are wanted, and {free} are free, of which one must stay so: name others, or give up those of other zones"
     )]
     CpusTaken {
-        /// For what.
+        /// The control that asks for CPUs.
         control: Control,
-        /// Those that were named.
+        /// The requested CPUs.
         wanted: String,
-        /// Those that are free.
+        /// The free CPUs.
         free: String,
     },
-    /// Controls that only the first process of a zone has: locked memory, IPC.
+    /// A control of the zone's first process (locked memory, IPC) could not be set.
     #[error("cannot set {control}: {why}")]
     Process {
-        /// The control.
+        /// The name of the control.
         control: Control,
-        /// Why not.
+        /// The reason of the failure.
         why: String,
     },
-    /// A change failed, and so did its undo.
+    /// A change failed, and so did the undo of its first steps.
     #[error("some controls are changed already and stay so ({left})")]
     NotUndone {
-        /// Why the change failed.
+        /// The reason why the change failed.
         source: Box<Self>,
         /// The step that could not be undone.
         left: String,
     },
-    /// Processes are left in a control group that must go.
+    /// A control group that must be removed still has processes.
     #[error("processes are left in {} after {seconds} s; they may wait for a device or a parent that does not collect them", path.display())]
     StillPopulated {
-        /// The group.
+        /// The path of the group.
         path: PathBuf,
         /// The duration of the wait, in seconds.
         seconds: u64,
@@ -177,7 +179,7 @@ impl Error {
     }
 }
 
-/// An error with its causes, in one line.
+/// Returns an error with its causes, in one line.
 pub(crate) fn flatten(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

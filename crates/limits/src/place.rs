@@ -7,19 +7,19 @@ use model::controls::Control;
 use crate::knob::{Knob, Scale};
 use crate::{ZoneCgroups, knob};
 
-/// A knob of one zone.
+/// A file of one zone's control groups that holds a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub knob: Knob,
     pub path: PathBuf,
-    /// The weight of a share.
+    /// The weight of one share.
     pub unit: u64,
-    /// The base of the zones in v2.
+    /// The base group of the zones in v2.
     pub v2: Option<PathBuf>,
 }
 
 impl Place {
-    /// The first of these knobs that a zone has.
+    /// Returns the first of these files that exists for the zone.
     pub fn find(cgroups: &ZoneCgroups, knobs: &[Knob]) -> Option<Self> {
         knobs.iter().find_map(|&knob| {
             let groups = if knob.is_v2() {
@@ -47,13 +47,13 @@ impl Place {
         self.knob.text(value, self.unit)
     }
 
-    /// The value in the kernel's text.
+    /// Returns the value in the kernel's text.
     pub fn value(&self, text: &str) -> Option<u64> {
         self.knob.value(text, self.unit)
     }
 }
 
-/// The place of each kind of control of a zone; none where this host has no place for it.
+/// The file for each kind of control of a zone; `None` if this host has no such file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Places {
     pub cap: Option<Place>,
@@ -65,7 +65,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Looks which files there are in a zone's groups.
+    /// Finds the files of the limits in a zone's groups.
     pub fn find(cgroups: &ZoneCgroups) -> Self {
         let find = |knobs: &[Knob]| Place::find(cgroups, knobs);
         Self {
@@ -79,8 +79,8 @@ impl Places {
     }
 }
 
-/// The controller that a control belongs to, as v2 names it; none for a control that is
-/// not set in control groups.
+/// Returns the controller of a control, by its name in v2; `None` for a control that is not set in
+/// control groups.
 pub(crate) const fn controller(control: Control) -> Option<&'static str> {
     match control {
         Control::CpuCap | Control::CpuShares => Some("cpu"),
@@ -96,10 +96,10 @@ pub(crate) const fn controller(control: Control) -> Option<&'static str> {
     }
 }
 
-/// The attribute of the base that holds the most shares that any zone had.
+/// The name of the attribute of the base that holds the maximum number of shares that any zone had.
 pub(crate) const MOST_SHARES_ATTRIBUTE: &str = "user.zones.most-shares";
 
-/// Returns the present weight of a share below the base of the zones in v2.
+/// Returns the present weight of one share below the base of the zones in v2.
 pub(crate) fn unit(v2: &Path, knob: Knob) -> u64 {
     Scale::of(knob).map_or(1, |scale| scale.unit(most(v2)))
 }
@@ -108,7 +108,7 @@ pub(crate) fn most(v2: &Path) -> u64 {
     number(v2, MOST_SHARES_ATTRIBUTE).unwrap_or(1)
 }
 
-/// The number in an attribute of a group, unless it is 0.
+/// Returns the number in an attribute of a group, unless the number is 0.
 pub(crate) fn number(group: &Path, attribute: &str) -> Option<u64> {
     let mut text = [0; 32];
     let length = rustix::fs::getxattr(group, attribute, &mut text[..]).ok()?;

@@ -1,34 +1,35 @@
-//! Computes how the CPUs of a host are dealt out among pools. Nothing is done here.
+//! Computes how the CPUs of a host are assigned to pools. This module changes nothing.
 
 use model::controls::Control;
 
 use crate::{CpuSet, Error};
 
-/// The request of a pool.
+/// The request of a pool for CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Want {
     pub number: Number,
-    /// The importance when there are more CPUs than all pools need at least.
+    /// The importance, for the case that the host has more CPUs than the minimums of all pools.
     pub importance: u32,
-    /// The CPUs that it has now, as far as they still exist: it keeps as many as possible.
+    /// The CPUs that the pool has now and that still exist. The pool keeps as many of them as
+    /// possible.
     pub held: CpuSet,
 }
 
-/// The CPUs, by number or by name.
+/// The requested CPUs, by number or by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Number {
-    /// At least and at most.
+    /// A minimum and a maximum number of CPUs.
     Between(usize, usize),
-    /// These.
+    /// These CPUs.
     Named(CpuSet),
 }
 
-/// Deals CPUs out: each pool gets its minimum, then the important ones up to their
-/// maximum. One CPU is left to the host and to the zones that share.
+/// Assigns CPUs: each pool gets its minimum, and then the more important pools get CPUs up to their
+/// maximum. One CPU is left for the host and for the zones that share CPUs.
 ///
 /// # Errors
-/// [`Error::NoCpus`] or [`Error::CpusTaken`], about the last pool, which `control` asks
-/// for: the other pools had their minimums before it was added.
+/// Fails with [`Error::NoCpus`] or [`Error::CpusTaken`] for the last pool, for which `control`
+/// asks: the other pools had their minimums before the last one was added.
 pub(crate) fn deal(all: &CpuSet, wants: &[Want], control: Control) -> Result<Vec<CpuSet>, Error> {
     let mut sets = vec![CpuSet::default(); wants.len()];
     let mut free = all.clone();
@@ -58,7 +59,7 @@ pub(crate) fn deal(all: &CpuSet, wants: &[Want], control: Control) -> Result<Vec
     let Some(mut more) = spare.checked_sub(least) else {
         return Err(too_few(all, wants, least, spare, control));
     };
-    // Among equals who has more keeps it.
+    // Among pools of equal importance, the pool with more CPUs keeps them.
     let mut order: Vec<(usize, usize, usize)> = ranges().collect();
     order.sort_by_key(|(at, ..)| {
         let want = &wants[*at];
@@ -85,7 +86,7 @@ pub(crate) fn deal(all: &CpuSet, wants: &[Want], control: Control) -> Result<Vec
 
 fn too_few(all: &CpuSet, wants: &[Want], least: usize, spare: usize, control: Control) -> Error {
     match wants.last().map(|want| &want.number) {
-        // The ranges of other pools need the named CPUs.
+        // Pools with a range of numbers give up CPUs that another pool requests by name.
         Some(Number::Named(named)) => Error::CpusTaken {
             control,
             wanted: named.to_string(),
@@ -154,17 +155,17 @@ mod tests {
 
     #[test]
     fn cpu_ranges_shrink_for_minimums_and_for_importance() {
-        // The first one had three, and keeps two of them for the second one's need.
+        // The first pool had three CPUs and keeps two, because the second pool needs one.
         assert_eq!(
             dealt("0-3", &[between(1, 3, 1, "1-3"), between(1, 1, 1, "")]).unwrap(),
             ["2-3", "1"]
         );
-        // The second one matters more.
+        // The second pool is more important.
         assert_eq!(
             dealt("0-3", &[between(1, 3, 1, "1-3"), between(1, 3, 5, "")]).unwrap(),
             ["3", "1-2"]
         );
-        // And when it is gone all goes back.
+        // When the second pool is gone, the first one gets all CPUs back.
         assert_eq!(dealt("0-3", &[between(1, 3, 1, "3")]).unwrap(), ["1-3"]);
     }
 
@@ -179,15 +180,15 @@ mod tests {
         assert!(alone("0-3").is_err());
         assert!(alone("").is_err());
         assert!(dealt("0-3", &[named("1-2"), named("2-3")]).is_err());
-        // A range moves out of the way, as long as it has enough.
+        // A pool with a range of numbers moves to other CPUs, as long as it has its minimum.
         let range = between(1, 1, 1, "3");
         assert_eq!(dealt("0-3", &[range, named("2-3")]).unwrap(), ["1", "2-3"]);
         let range = between(2, 2, 1, "2-3");
         assert!(dealt("0-3", &[range, named("2-3")]).is_err());
     }
 
-    /// For random requests: no CPU is dealt twice, each pool gets its minimum, and one
-    /// CPU is left.
+    /// Checks random requests: no CPU is assigned twice, each pool gets its minimum, and one CPU is
+    /// left.
     #[test]
     fn every_cpu_goes_to_one_zone_and_minimums_hold() {
         let mut state = 12_345_u64;

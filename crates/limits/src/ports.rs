@@ -1,9 +1,9 @@
-//! Ports below 1024 for the root of a shared-IP zone.
+//! Lets the root of a shared-IP zone bind ports below 1024.
 //!
-//! A shared network belongs to the host, and the zone's root has no capability there:
-//! CAP_NET_BIND_SERVICE in the zone is none. The sysctl `ip_unprivileged_port_start`
-//! would open these ports to every user of the zone. So a BPF program at bind(2) of the
-//! zone's processes lets those of its root have them.
+//! A shared network namespace belongs to the host, so the CAP_NET_BIND_SERVICE of the zone's root
+//! has no effect there. The sysctl `ip_unprivileged_port_start` would open these ports to every
+//! user of the zone. Therefore a BPF program at bind(2) of the zone's processes allows these ports
+//! for the zone's root.
 
 use std::os::fd::AsFd;
 
@@ -15,17 +15,17 @@ use crate::{Error, ZoneCgroups};
 /// the host in the lower 32 bits.
 const GET_CURRENT_UID_GID: i32 = 15;
 
-/// The process may bind the ports that its capabilities allow.
+/// The process may bind only the ports that its capabilities allow.
 const AS_USUAL: i32 = 1;
-/// It needs no capability.
+/// The process may bind every port without a capability.
 const ANY_PORT: i32 = 3;
 
 impl ZoneCgroups {
-    /// Lets the zone's processes with this real user id of the host's, that of the
-    /// zone's root, bind ports below 1024. Other processes of the zone are as before.
+    /// Lets the zone's processes with this real user id on the host, the id of the zone's root,
+    /// bind ports below 1024. For the zone's other processes nothing changes.
     ///
     /// # Errors
-    /// [`Error::File`] when the kernel refuses the program.
+    /// Fails with [`Error::File`] if the kernel refuses the program.
     pub fn admit_low_ports(&self, root: u32) -> Result<(), Error> {
         let folder = self.open_v2()?;
         sys::bpf::attach_bind_filters(folder.as_fd(), &program(root))

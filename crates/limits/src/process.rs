@@ -1,4 +1,4 @@
-//! Controls that processes have and control groups have not.
+//! Sets controls that are limits of processes, not of control groups.
 
 use std::os::fd::BorrowedFd;
 use std::{fs, io};
@@ -10,35 +10,35 @@ use crate::changed::{Applied, Changed, Warning};
 use crate::groups::processes;
 use crate::{Base, Error, ZoneCgroups, ipc};
 
-/// The first process of a zone, whose namespaces and limits are the zone's.
+/// The first process of a zone. Its namespaces and limits are those of the zone.
 #[derive(Clone, Copy, Debug)]
 pub struct First<'a> {
-    /// Its number, in the caller's /proc.
+    /// The pid of the process in the caller's /proc.
     pub pid: i32,
-    /// A pidfd of it.
+    /// A pidfd of the process.
     pub pidfd: BorrowedFd<'a>,
-    /// The host's number of the zone's root.
+    /// The user id, on the host, of the zone's root.
     pub owner: u32,
 }
 
-/// Changes all controls of a zone that has a first process, ready or running. The
-/// zone's zoneadmd does it, which has the only true copy of the groups.
+/// Changes all controls of a zone that has a first process, ready or running. Only the zone's
+/// zoneadmd calls it, because only zoneadmd has the complete list of the zone's groups.
 ///
-/// `old` has the zone's present controls (of the boot, or of the last change) and `new`
-/// the wanted ones. Only differences are written, so equal ones do nothing. On an error
-/// everything is as it was, unless it is [`Error::NotUndone`]. On success
-/// [`Changed::applied`] has every control of `new` with its effective value (say so where
-/// [`Applied::is_exact`] is false), and [`Changed::warnings`] the differences of Linux.
-/// Afterwards the caller stores
+/// `old` has the zone's present controls (of the boot, or of the last change) and `new` the
+/// requested ones. Only differences are written, so equal controls do nothing. After an error, the
+/// zone has its former controls, except for [`Error::NotUndone`]. On success [`Changed::applied`]
+/// has every control of `new` with its effective value (report it if [`Applied::is_exact`] is
+/// false), and [`Changed::warnings`] has the differences between Linux and Solaris. Afterwards the
+/// caller stores
 ///
-/// - `cgroups.paths()` as the runtime's `cgroups`, also after an error: it may have
-///   grown;
-/// - `new` as the controls that the zone has now.
+/// - `cgroups.paths()` as the runtime's `cgroups`, also after an error, because the list may be
+///   longer now;
+/// - `new` as the present controls of the zone.
 ///
-/// To be called in the host's namespaces by root. The caller may have threads.
+/// Root of the host must call it in the host's namespaces. The caller may have threads.
 ///
 /// # Errors
-/// Those of [`ZoneCgroups::change`], and [`Error::Process`].
+/// Fails with the errors of [`ZoneCgroups::change`], and with [`Error::Process`].
 pub fn change_zone(
     cgroups: &mut ZoneCgroups,
     base: &Base,
@@ -62,11 +62,11 @@ pub fn change_zone(
     }
 }
 
-/// Changes the limit on locked memory and those on IPC. With `old` empty it sets
-/// those of a zone whose first process has just been made.
+/// Changes the limits on locked memory and on IPC. With an empty `old`, sets those of a zone whose
+/// first process is new.
 ///
 /// # Errors
-/// [`Error::Process`]; earlier changes are undone.
+/// Fails with [`Error::Process`]. Earlier changes are undone.
 pub fn change(
     cgroups: &ZoneCgroups,
     first: First<'_>,
@@ -81,8 +81,8 @@ pub fn change(
         Ok(more) => changed.extend(more),
         Err(error) => {
             if old.locked != new.locked {
-                // As far as that goes: a hard limit cannot be raised without the
-                // right to, and that is the next thing that will be said.
+                // This undo may fail, because a hard limit can be raised only with a privilege.
+                // Then the next step reports the failure.
                 let _ = lock_at_most(cgroups, first, old.locked);
             }
             return Err(error);
@@ -102,7 +102,7 @@ pub fn change(
     Ok(changed)
 }
 
-/// Returns the controls in force of those that are set.
+/// Returns the effective values of the controls that are set.
 #[must_use]
 pub fn effective(first: First<'_>, set: &Controls) -> Controls {
     Controls {
@@ -112,8 +112,8 @@ pub fn effective(first: First<'_>, set: &Controls) -> Controls {
     }
 }
 
-/// Limits the locked memory of each process of the zone; those it starts inherit
-/// that, and root in a zone cannot raise it. Without a number it is the caller's own.
+/// Limits the locked memory of each process of the zone. Child processes inherit the limit, and the
+/// zone's root cannot raise it. `None` sets the caller's own limit.
 fn lock_at_most(cgroups: &ZoneCgroups, first: First<'_>, bytes: Option<u64>) -> Result<(), Error> {
     let limit = match bytes {
         Some(bytes) => Rlimit {
@@ -128,8 +128,8 @@ fn lock_at_most(cgroups: &ZoneCgroups, first: First<'_>, bytes: Option<u64>) -> 
             return Ok(());
         };
         match write(pid) {
-            // Without CAP_SYS_RESOURCE, in a container, only the owner of the zone's user
-            // namespace may.
+            // Without CAP_SYS_RESOURCE, as in a container, only the owner of the zone's user
+            // namespace may change the limit.
             Err(rustix::io::Errno::PERM) => {
                 let done = sys::idmap::with_effective_user(first.owner, || write(pid));
                 Ok(done.map_err(io::Error::other)??)
@@ -142,7 +142,7 @@ fn lock_at_most(cgroups: &ZoneCgroups, first: First<'_>, bytes: Option<u64>) -> 
         why: error.to_string(),
     })?;
     for pid in processes(cgroups.v2()) {
-        // It may have ended.
+        // The process may have ended.
         let _ = set(pid);
     }
     Ok(())
