@@ -1,15 +1,14 @@
 //! Computes the weight of a CPU share.
 //!
-//! Only the ratio between zones counts, so far as Solaris goes. To the kernel the numbers
-//! matter too: it divides a group's weight among the CPUs and keeps loads as whole
-//! numbers, and with a weight of a hundredth of the usual one it cannot tell loads apart
-//! any more. Zones with such a small weight got half of their share of CPU time beside
-//! other busy groups, and needed a quarter more CPU time for the same work
-//! (`docs/brands-bench.md`).
+//! On Solaris only the ratio of the shares of zones matters. The Linux kernel also needs large
+//! enough weights: it divides a group's weight among the CPUs and stores loads as whole numbers.
+//! With a weight of one hundredth of the default, it can no longer tell loads apart. Zones with
+//! such a small weight got half of their share of CPU time beside other busy groups, and needed a
+//! quarter more CPU time for the same work (`docs/brands-bench.md`).
 //!
-//! So a share is the kernel's default weight of a group, 1024 in v1 and 100 in v2. A zone
-//! with more shares than fit then (256, or 100) makes the share of all zones smaller. The
-//! base of the zones in v2 remembers that, until it goes.
+//! Therefore a share is the kernel's default weight of a group, 1024 in v1 and 100 in v2. If a zone
+//! has more shares than then fit (256, or 100), one share of every zone becomes smaller. The base
+//! of the zones in v2 stores this size until the base is removed.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -22,7 +21,7 @@ use crate::knob::{Knob, Scale};
 use crate::place::{MOST_SHARES_ATTRIBUTE, Place, unit};
 use crate::{Error, ZoneCgroups};
 
-/// Writes one share for a zone that was just made.
+/// Writes the weight of one share for a new zone.
 pub(crate) fn begin(zone: &ZoneCgroups) -> Result<(), Error> {
     let Some(place) = Place::find(zone, Knob::SHARES) else {
         return Ok(());
@@ -31,7 +30,7 @@ pub(crate) fn begin(zone: &ZoneCgroups) -> Result<(), Error> {
     fs::write(&place.path, place.text(None)).map_err(Error::file("write", &place.path))
 }
 
-/// Makes the share of all zones as small as it must be for a zone with so many.
+/// Makes one share of all zones small enough for a zone with this number of shares.
 pub(crate) fn make_room(zone: &ZoneCgroups, shares: u64) -> Result<(), Error> {
     let (Some(v2), Some(place)) = (zone.v2.parent(), Place::find(zone, Knob::SHARES)) else {
         return Ok(());
@@ -63,7 +62,7 @@ pub(crate) fn make_room(zone: &ZoneCgroups, shares: u64) -> Result<(), Error> {
             unit,
             v2: None,
         };
-        // A zone that goes meanwhile needs none.
+        // A zone that ends in the meantime needs no share.
         let Ok(text) = fs::read_to_string(&path) else {
             continue;
         };
@@ -74,7 +73,7 @@ pub(crate) fn make_room(zone: &ZoneCgroups, shares: u64) -> Result<(), Error> {
 }
 
 impl Place {
-    /// The place with the present weight of a share, which does not change as long as the
+    /// Returns the file with the present weight of a share. The weight does not change while the
     /// lock is held.
     pub(crate) fn settled(&self) -> Result<(Self, Option<OwnedFd>), Error> {
         let (true, Some(v2)) = (Scale::of(self.knob).is_some(), &self.v2) else {

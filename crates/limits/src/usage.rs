@@ -1,4 +1,4 @@
-//! Reads the use of a zone, and the number of times that it reached its limits.
+//! Reads the resources that a zone uses, and the number of times that it reached its limits.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::place::{Place, Places};
 use crate::process::First;
 use crate::{Error, ZoneCgroups};
 
-/// A look at a zone. A figure that this host does not account is none.
+/// The resources that a zone uses at one moment. `None` if this host does not account a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// CPU time since boot in microseconds, that of ended processes included.
+    /// CPU time since boot in microseconds, with that of ended processes.
     pub cpu_usec: u64,
     /// Bytes of memory, with the cached pages of files.
     pub memory: Option<u64>,
@@ -22,38 +22,38 @@ pub struct Usage {
     pub swap: Option<u64>,
     /// Number of threads.
     pub lwps: Option<u64>,
-    /// Since boot.
+    /// The number of times that the zone reached its limits since boot.
     pub events: Events,
-    /// The limits in force.
+    /// The effective limits of the zone.
     pub limits: Controls,
 }
 
-/// The counts of an event since boot.
+/// Numbers of events since the zone booted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events {
-    /// Processes killed because memory was short.
+    /// Number of processes that the kernel killed because memory was short.
     pub oom_kills: u64,
-    /// Memory was at its limit, and pages had to be given back first.
+    /// Number of times that memory was at its limit and pages had to be reclaimed.
     pub memory_full: u64,
-    /// Threads that were refused because of the limit on their number.
+    /// Number of threads that the limit on threads refused.
     pub lwps_refused: u64,
-    /// Swap space, or in v1 memory and swap together, was at its limit.
+    /// Number of times that swap space, or in v1 the sum of memory and swap, was at its limit.
     pub swap_full: u64,
-    /// Periods of 0.1 s in which the zone had to wait, as its CPU time was used up.
+    /// Number of periods of 0.1 s in which the zone had to wait because its CPU time was used up.
     pub cpu_throttled: u64,
 }
 
-/// The System V IPC that a zone uses, in the place of its limits: bytes of shared
-/// memory, and how many segments, queues and sets of semaphores there are.
+/// Returns the System V IPC objects that a zone uses, in the fields of their limits: bytes of
+/// shared memory, and the numbers of segments, queues and semaphore sets.
 ///
 /// # Errors
-/// [`Error::Process`] when the zone's namespace cannot be entered.
+/// Fails with [`Error::Process`] if the zone's namespace cannot be entered.
 pub fn ipc(first: First<'_>) -> Result<IpcLimits, Error> {
     crate::ipc::usage(first)
 }
 
 impl ZoneCgroups {
-    /// Looks at the zone's use and limits.
+    /// Reads the zone's use and limits.
     #[must_use]
     pub fn read(&self) -> Usage {
         let places = Places::find(self);
@@ -65,7 +65,8 @@ impl ZoneCgroups {
             _ => {
                 let used = self.v1_number("memory.usage_in_bytes");
                 let sum = self.v1_number("memory.memsw.usage_in_bytes");
-                // Read one after the other: the sum may be the older number.
+                // The two values are read one after the other, so the sum may be older than the
+                // other value.
                 let swap = used.zip(sum).map(|(used, sum)| sum.saturating_sub(used));
                 (used, swap)
             }
@@ -122,13 +123,13 @@ impl ZoneCgroups {
         pids.and_then(refused).unwrap_or_default()
     }
 
-    /// The number of processes, of the zone's services and of who is logged in.
+    /// Returns the number of processes: those of the zone's services and those of zlogin.
     #[must_use]
     pub fn processes(&self) -> u64 {
         processes(&self.v2).len() as u64
     }
 
-    /// Bytes of memory that cannot be given back, mostly because they are locked.
+    /// Returns the bytes of memory that cannot be reclaimed, mostly because they are locked.
     #[must_use]
     pub fn locked(&self) -> Option<u64> {
         let v2 = self.v2.join("memory.stat");
@@ -148,8 +149,8 @@ impl ZoneCgroups {
     }
 }
 
-/// Threads refused by the limit of this very group. Since 6.11 the plain file also counts
-/// refusals by limits inside the zone.
+/// Returns the number of threads that the limit of this group itself refused. Since Linux 6.11 the
+/// plain file also counts refusals by limits inside the zone.
 fn refused(group: &Path) -> Option<u64> {
     keyed(&group.join("pids.events.local"), "max")
         .or_else(|| keyed(&group.join("pids.events"), "max"))
@@ -159,7 +160,7 @@ fn number(path: &Path) -> Option<u64> {
     text(path)?.trim().parse().ok()
 }
 
-/// The number behind a word in a file of such lines.
+/// Returns the number behind a word in a file of lines `word number`.
 fn keyed(path: &Path, key: &str) -> Option<u64> {
     let text = text(path)?;
     text.lines()
@@ -168,7 +169,7 @@ fn keyed(path: &Path, key: &str) -> Option<u64> {
         .and_then(|(_, value)| value.trim().parse().ok())
 }
 
-/// The text of a file of a group.
+/// Returns the text of a file of a control group.
 fn text(path: &Path) -> Option<String> {
     String::from_utf8(read_small(path).ok()?).ok()
 }

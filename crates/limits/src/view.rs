@@ -1,5 +1,5 @@
-//! Reads the memory, CPUs and pressure of a zone from its groups: the numbers that
-//! the zone finds in the files of its /proc.
+//! Reads the memory, CPUs and pressure of a zone from its control groups. The zone sees these
+//! numbers in the files of its /proc.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -9,25 +9,25 @@ use crate::knob::Knob;
 use crate::place::{Place, Places};
 use crate::{CpuSet, ZoneCgroups};
 
-/// Largest file of a control group that is read, in bytes.
+/// Maximum size of a file of a control group, in bytes.
 const MAX_FILE: u64 = 64 * 1024;
 
 /// The memory of a zone, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryView {
-    /// The most that the zone may have.
+    /// The limit of the zone's memory.
     pub limit: Option<u64>,
-    /// Swap space that the zone may have.
+    /// The limit of the zone's swap space.
     pub swap_limit: Option<u64>,
     /// Memory in use, with the cached pages of files.
     pub used: u64,
     /// Swap space in use.
     pub swap_used: u64,
-    /// The uses of the memory.
+    /// The kinds of use of the memory.
     pub parts: MemoryParts,
 }
 
-/// The uses of a zone's memory, in bytes.
+/// The kinds of use of a zone's memory, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named as in memory.stat of v2, see cgroups(7)")]
 pub struct MemoryParts {
@@ -52,18 +52,18 @@ pub struct MemoryParts {
 /// The CPUs of a zone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuView {
-    /// The CPUs that its processes may run on.
+    /// The CPUs on which the zone's processes may run.
     pub cpus: CpuSet,
-    /// Hundredths of a CPU that the zone may use.
+    /// The limit of the zone's CPU time, in hundredths of a CPU.
     pub cap: Option<u64>,
-    /// Microseconds that its processes ran since boot, in their programs.
+    /// CPU time in user mode since boot, in microseconds.
     pub user_usec: u64,
-    /// Microseconds that its processes ran since boot, in the kernel.
+    /// CPU time in kernel mode since boot, in microseconds.
     pub system_usec: u64,
 }
 
 impl CpuView {
-    /// The CPUs that the zone is shown: as many as it can keep busy.
+    /// Returns the CPUs that the zone sees: as many as its CPU time can keep busy.
     #[must_use]
     pub fn shown(&self) -> CpuSet {
         match self.cap {
@@ -77,7 +77,7 @@ impl CpuView {
 }
 
 impl ZoneCgroups {
-    /// Looks at the zone's memory; none where this host does not account it.
+    /// Returns the zone's memory; `None` if this host does not account memory.
     #[must_use]
     pub fn memory_view(&self) -> Option<MemoryView> {
         let places = Places::find(self);
@@ -95,7 +95,7 @@ impl ZoneCgroups {
                 parts: parts(&stat),
             });
         }
-        // In v1 the second limit is of memory and swap space together.
+        // In v1 the second limit is that of the sum of memory and swap space.
         let sum = places.swap.as_ref().and_then(limit_in);
         let limit = [limit, sum].into_iter().flatten().min();
         let used = at("memory.usage_in_bytes").unwrap_or_default();
@@ -109,7 +109,7 @@ impl ZoneCgroups {
         })
     }
 
-    /// Looks at the zone's CPUs. `online` are those of the host.
+    /// Returns the zone's CPUs. `online` are the CPUs of the host.
     #[must_use]
     pub fn cpu_view(&self, online: &CpuSet) -> CpuView {
         let stat = read(&self.v2.join("cpu.stat")).unwrap_or_default();
@@ -130,15 +130,15 @@ impl ZoneCgroups {
         }
     }
 
-    /// Returns how long the zone has waited for `cpu`, `memory` or `io`, in the kernel's
-    /// own words; none where the kernel does not count that.
+    /// Returns how long the zone has waited for `cpu`, `memory` or `io`, in the format of the
+    /// kernel's pressure files; `None` if the kernel does not count this.
     #[must_use]
     pub fn pressure(&self, what: &str) -> Option<String> {
         read(&self.v2.join(format!("{what}.pressure")))
     }
 
-    /// Returns the number of the zone's threads, or of its processes where threads are
-    /// not counted.
+    /// Returns the number of the zone's threads, or of its processes if this host does not count
+    /// threads.
     #[must_use]
     pub fn tasks(&self) -> u64 {
         let pids = Places::find(self).pids;
@@ -164,7 +164,7 @@ fn number(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// The number behind a word in lines of such pairs.
+/// Returns the number behind a word in lines `word number`.
 fn keyed(text: &str, key: &str) -> Option<u64> {
     text.lines()
         .filter_map(|line| line.split_once(' '))
@@ -194,8 +194,8 @@ fn parts(stat: &str) -> MemoryParts {
     }
 }
 
-/// v1 says less, and nothing of the kernel's own memory. The numbers with "total_" are
-/// those of the groups below, too.
+/// v1 has fewer numbers, and none for memory of the kernel. The numbers with "total_" include the
+/// groups below.
 fn parts_of_v1(stat: &str) -> MemoryParts {
     let of = |key: &str| keyed(stat, &format!("total_{key}")).unwrap_or_default();
     MemoryParts {
@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    /// Folders with files, as the kernel would show them.
+    /// Makes folders with files in the format of the kernel.
     fn groups(files: &[(&str, &str)]) -> (tempfile::TempDir, ZoneCgroups) {
         let dir = tempfile::tempdir().unwrap();
         for (path, text) in files {
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(view.swap_limit, Some(256 << 20));
         assert_eq!((view.used, view.swap_used), (100 << 20, 4096));
         assert_eq!((view.parts.anon, view.parts.file), (50, 40));
-        // Only the sum is limited: memory alone cannot be more.
+        // Only the sum of memory and swap is limited, so memory alone has the same limit.
         let (_dir, groups) = self::groups(&[
             (
                 "memory/zones/web/memory.limit_in_bytes",

@@ -11,23 +11,24 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 
 use crate::ZoneCgroups;
 
-/// Interval between looks where the kernel sends no event.
+/// Interval between checks of limits for which the kernel sends no event.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Watches the limits of one zone. At an event read [`Watch::hits`], and not more
-/// often than once a second: who is at a limit usually runs into it again and again.
+/// Watches the limits of one zone. After an event, call [`Watch::hits`], at most once a second: a
+/// zone at its limit usually reaches it again and again.
 #[derive(Debug)]
 pub struct Watch {
     cgroups: ZoneCgroups,
     sources: Vec<Source>,
-    /// Of all sources; none where the kernel tells of nothing.
+    /// The epoll of all event sources; `None` if the kernel sends no event.
     ready: Option<OwnedFd>,
-    /// The group of the limit on threads, if the kernel sends no event about it: v1.
+    /// The group of the limit on threads, if the kernel sends no event about it, as in v1.
     untold: Option<PathBuf>,
     seen: Seen,
 }
 
-/// The counts that are told: fewer than [`crate::Events`], as each costs a look at several files.
+/// The event counts that are reported. They are fewer than in [`crate::Events`], because each count
+/// costs reads of several files.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     oom_kills: u64,
@@ -45,22 +46,23 @@ impl Seen {
 
 #[derive(Debug)]
 enum Source {
-    /// A file whose change the kernel tells; reading it arms it again.
+    /// A file whose change the kernel reports. A read of the file arms the next report.
     File(File),
-    /// v1 tells of memory through one of these; the file must stay open.
+    /// An eventfd with which v1 reports memory shortage; the file must stay open.
     Event(OwnedFd, #[expect(dead_code, reason = "kept open")] File),
 }
 
-/// A limit that a zone ran into. It prints as a line for a log.
+/// A limit that a zone reached. Its text is a line for a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// The control.
+    /// The control with the limit.
     pub control: Control,
-    /// Its number now, if it has one: the whole host may have been short of memory.
+    /// The present limit; `None` if the control has no limit, for example if the whole host was
+    /// short of memory.
     pub limit: Option<u64>,
-    /// The count since the last look.
+    /// The number of times since the last check.
     pub more: u64,
-    /// The count since the zone booted.
+    /// The number of times since the zone booted.
     pub total: u64,
 }
 
@@ -85,8 +87,8 @@ impl fmt::Display for Hit {
 }
 
 impl Watch {
-    /// Begins to watch; earlier events are not reported. A kernel that tells of nothing is no
-    /// error: the counts are still in [`ZoneCgroups::events`].
+    /// Starts to watch the limits; earlier events are not reported. A kernel that sends no events
+    /// is not an error: the counts are still in [`ZoneCgroups::events`].
     #[must_use]
     pub fn new(cgroups: &ZoneCgroups) -> Self {
         let memory = cgroups.v2.join("memory.events");
@@ -109,25 +111,26 @@ impl Watch {
         }
     }
 
-    /// Becomes readable when something happens, and is until [`Watch::hits`].
+    /// Returns a descriptor that is readable from an event until the next call of [`Watch::hits`].
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.ready.as_ref().map(AsFd::as_fd)
     }
 
-    /// Returns the interval between looks without an event: for a zone with a limit on threads on a
-    /// host that has it in v1.
+    /// Returns the interval between checks without an event. Only a zone with a limit on threads,
+    /// on a host with this limit in v1, has one.
     #[must_use]
     pub fn period(&self) -> Option<Duration> {
         let limit = fs::read_to_string(self.untold.as_ref()?).ok()?;
         (limit.trim() != "max").then_some(POLL_INTERVAL)
     }
 
-    /// Returns the hits since the last look.
+    /// Returns the limits that the zone reached since the last call.
     pub fn hits(&mut self) -> Vec<Hit> {
         let mut buffer = [0; 512];
         for source in &self.sources {
-            // First armed again, then counted: nothing in between is missed.
+            // The events are armed again before the counts are read, so that no event in between is
+            // lost.
             let _ = match source {
                 Source::File(file) => rustix::io::pread(file, &mut buffer, 0),
                 Source::Event(event, _) => rustix::io::read(event, &mut buffer),
@@ -180,12 +183,12 @@ fn together(sources: &[Source]) -> rustix::io::Result<OwnedFd> {
 
 fn changes_of(path: &Path) -> Option<Source> {
     let file = File::open(path).ok()?;
-    // A file that was never read has always changed.
+    // For the kernel, a file that was never read has always changed.
     let _ = rustix::io::pread(&file, &mut [0; 512], 0);
     Some(Source::File(file))
 }
 
-/// Asks v1 for word of every time that memory runs out.
+/// Makes v1 report each time that memory runs out.
 fn out_of_memory(control: &Path) -> Option<Source> {
     let file = File::open(control).ok()?;
     let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;

@@ -1,4 +1,4 @@
-//! Computes the writes for a change of controls, and their order. Nothing is done here.
+//! Computes the writes for a change of controls, and their order. This module writes nothing.
 
 use model::controls::{Control, Controls};
 
@@ -6,21 +6,21 @@ use crate::Warning;
 use crate::knob::Knob;
 use crate::place::{Place, Places};
 
-/// A write.
+/// A value to write for a control.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Write {
-    /// For which control.
+    /// The name of the control.
     pub control: Control,
-    /// The place of the write.
+    /// The file of the control.
     pub place: Place,
-    /// In the unit of the control.
+    /// The value, in the unit of the control.
     pub value: Option<u64>,
 }
 
-/// The writes that lead from `old` to `new`; the controls of `old` are in force.
+/// Returns the writes that lead from the effective controls `old` to the controls `new`.
 ///
 /// # Errors
-/// The control that has no place on this host.
+/// Fails with the control that has no file on this host.
 pub(crate) fn writes(
     places: &Places,
     old: &Controls,
@@ -71,13 +71,13 @@ impl List {
     }
 }
 
-/// Memory and, in v2, swap are two limits; Solaris' swap and that of v1 are the
-/// sum. No order of writes may ask v1 for a sum that is less than the memory.
+/// Solaris' swap limit and that of v1 are the sum of memory and swap; v2 has two separate limits.
+/// At no moment may the sum in v1 be less than the memory, so the order of the writes matters.
 fn memory(places: &Places, old: &Controls, new: &Controls, list: &mut List) -> Result<(), Control> {
     let knob = places.swap.as_ref().map(|place| place.knob);
     let second = |controls: &Controls| match (knob, controls.swap, ram(controls)) {
         (Some(Knob::SwapMax), Some(sum), Some(ram)) => Some(sum - ram),
-        // Without a place for it there is a warning, see below.
+        // If this host has no file for it, the result has a warning, see below.
         (None, ..) => None,
         (_, sum, _) => sum,
     };
@@ -96,9 +96,8 @@ fn memory(places: &Places, old: &Controls, new: &Controls, list: &mut List) -> R
     Ok(())
 }
 
-/// The limit on memory alone. A zone whose sum is limited cannot use more memory
-/// than that; where only the sum is limited, v2 has no other way to say it than
-/// that much memory and no swap.
+/// Returns the limit on memory alone. A zone with a limited sum cannot use more memory than the
+/// sum. If only the sum is limited, v2 gets this limit for memory, and no swap.
 fn ram(controls: &Controls) -> Option<u64> {
     match (controls.physical, controls.swap) {
         (Some(ram), Some(sum)) => Some(ram.min(sum)),
@@ -106,7 +105,7 @@ fn ram(controls: &Controls) -> Option<u64> {
     }
 }
 
-/// Linux counts threads only.
+/// Linux limits only threads, not processes.
 fn threads(controls: &Controls) -> Option<u64> {
     controls.max_lwps.or(controls.max_processes)
 }
@@ -163,7 +162,7 @@ mod tests {
         }
     }
 
-    /// The writes as "file=text".
+    /// Returns the writes as "file=text".
     fn plan(v2: bool, old: &Controls, new: &Controls) -> Vec<String> {
         let (writes, _) = writes(&places(v2), old, new).unwrap();
         writes
@@ -233,7 +232,7 @@ mod tests {
         );
     }
 
-    /// Applies the writes with the check of v1: memory is never above the sum.
+    /// Applies the writes and checks the rule of v1: the memory limit is never above the sum.
     #[test]
     fn cgroup_v1_accepts_every_order_of_memory_writes() {
         let sizes = [None, Some(100), Some(200), Some(300)];

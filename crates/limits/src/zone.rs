@@ -1,4 +1,4 @@
-//! The control groups of one zone: making, killing, taking away.
+//! Makes, kills and removes the control groups of one zone.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -16,30 +16,30 @@ use rustix::io::Errno;
 use crate::groups::{FOLDER, ZoneCgroups, is_gone, make_and, make_v1, move_into, processes};
 use crate::{Base, Error, arrange, balance, controllers, groups, shares};
 
-/// Timeout of halt for killed processes to be gone.
+/// Timeout of halt for killed processes to disappear.
 const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Group names inside `<base>/<zone>` of the v2 tree.
 const PAYLOAD: &str = "zone";
 const LOGIN: &str = "login";
 
-/// Maximum depth of a zone's own groups: room for an init that gives every service a group, and for
-/// zones or containers inside.
+/// Maximum depth of the groups that a zone makes: enough for an init that gives every service a
+/// group, and for zones or containers inside.
 const MAX_DEPTH: &str = "16";
 const MAX_GROUPS: &str = "10000";
 
-/// Files of a v2 group that its user needs to divide it (cgroup(7), delegation).
+/// Files of a v2 group that a user needs to delegate it (cgroups(7), delegation).
 const DELEGATED: [&str; 3] = ["cgroup.procs", "cgroup.threads", "cgroup.subtree_control"];
 
 impl ZoneCgroups {
-    /// Names all groups that a zone may have below a base; nothing is made.
+    /// Returns the paths of all groups that a zone may have below a base. Makes no group.
     #[must_use]
     pub fn of(base: &Base, zone: &ZoneName) -> Self {
         let on_demand = base.v1_on_demand.iter().map(|(_, path)| path);
         Self::below(base, zone, on_demand)
     }
 
-    /// Names the groups that a zone with these controls needs.
+    /// Returns the paths of the groups that a zone with these controls needs.
     #[must_use]
     pub fn for_controls(base: &Base, zone: &ZoneName, controls: &Controls) -> Self {
         Self::below(base, zone, base.needed(controls))
@@ -57,7 +57,8 @@ impl ZoneCgroups {
         }
     }
 
-    /// Takes the paths as [`ZoneCgroups::paths`] gave them, the v2 one first.
+    /// Returns the groups with these paths, in the order of [`ZoneCgroups::paths`]: the v2 group
+    /// first.
     #[must_use]
     pub fn from_paths(paths: &[PathBuf]) -> Option<Self> {
         let (v2, v1) = paths.split_first()?;
@@ -67,49 +68,51 @@ impl ZoneCgroups {
         })
     }
 
-    /// Every group, the v2 one first.
+    /// Returns the paths of all groups, the v2 group first.
     #[must_use]
     pub fn paths(&self) -> Vec<PathBuf> {
         [&self.v2].into_iter().chain(&self.v1).cloned().collect()
     }
 
-    /// The processes of the zone.
+    /// Returns the processes of the zone.
     #[must_use]
     pub fn pids(&self) -> Vec<i32> {
         processes(&self.v2)
     }
 
-    /// The group whose subtree is the whole zone.
+    /// Returns the v2 group whose subtree has all processes of the zone.
     #[must_use]
     pub fn v2(&self) -> &Path {
         &self.v2
     }
 
-    /// Returns whether there is any of the groups.
+    /// Returns true if any of the groups exists.
     #[must_use]
     pub fn exist(&self) -> bool {
         self.v2.exists() || self.v1.iter().any(|path| path.exists())
     }
 
-    /// Makes the groups and gives the zone's part of the v2 tree to `owner`, the zone's root.
-    /// Groups that a crash has left are made anew. Among zones each has one share of the CPUs until
-    /// [`ZoneCgroups::set`] gives it more.
+    /// Makes the groups, and gives the zone's part of the v2 tree to `owner`, the zone's root.
+    /// Recreates groups that a crash left. The zone has one CPU share until [`ZoneCgroups::set`]
+    /// gives it more.
     ///
     /// # Errors
-    /// [`Error::File`] names the group.
+    /// Fails with [`Error::File`], which names the group.
     pub fn create(&self, owner: u32) -> Result<(), Error> {
-        // Linux 6.18 kills at once each process that is cloned into a group to which
-        // cgroup.kill was written before. Where these cannot go they are used again.
+        // Linux 6.18 kills each process that is cloned into a group to which cgroup.kill was
+        // written before. Therefore old groups are removed first. Groups that cannot be removed are
+        // used again.
         if self.exist() && self.pids().is_empty() {
             let _ = self.remove();
         }
         let payload = self.v2.join(PAYLOAD);
         make_and(&payload, |_| Ok(()))?;
         if let Some(base) = self.v2.parent() {
-            // Who asks for a control hears why it is not there.
+            // A missing controller is reported only to a user who sets one of its controls.
             let _ = controllers::hand_down(base, &controllers::USUAL);
         }
-        // The zone may divide its group, not fill the kernel's memory with groups.
+        // The zone may make groups below its own, but not so many that they fill the kernel's
+        // memory.
         for (file, limit) in [
             ("cgroup.max.depth", MAX_DEPTH),
             ("cgroup.max.descendants", MAX_GROUPS),
@@ -132,18 +135,18 @@ impl ZoneCgroups {
         Ok(())
     }
 
-    /// Admits the zone to these devices and to no others.
+    /// Lets the zone open these devices and no others.
     ///
     /// # Errors
-    /// [`Error::File`] when the kernel refuses the program.
+    /// Fails with [`Error::File`] if the kernel refuses the program.
     pub fn allow_devices(&self, program: &[u64]) -> Result<(), Error> {
         let folder = open_folder(&self.v2)?;
         sys::bpf::attach_device_filter(folder.as_fd(), program)
             .map_err(Error::file("set device rules of", &self.v2))
     }
 
-    /// Changes the devices that a zone is admitted to; at no moment it has others than before or
-    /// after. Open files stay open.
+    /// Changes the devices that a zone may open. At no moment does the zone have other devices than
+    /// the old or the new ones. Open files stay open.
     ///
     /// # Errors
     /// See [`ZoneCgroups::allow_devices`].
@@ -157,23 +160,23 @@ impl ZoneCgroups {
         open_folder(&self.v2)
     }
 
-    /// The folder to start the zone's init in (CLONE_INTO_CGROUP).
+    /// Returns the group in which to start the zone's init (CLONE_INTO_CGROUP).
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// Fails with [`Error::File`].
     pub fn open_payload(&self) -> Result<OwnedFd, Error> {
         open_folder(&self.v2.join(PAYLOAD))
     }
 
-    /// The folder to start processes in that enter a running zone. It is apart from
-    /// init's: once init divides its group, no process may be at the top of it.
+    /// Returns the group in which to start processes that enter a running zone. It is not the group
+    /// of init: once init delegates its group, no process may be at the top of it.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// Fails with [`Error::File`].
     pub fn open_login(&self) -> Result<OwnedFd, Error> {
         let login = self.v2.join(LOGIN);
-        // Without making the groups above it: the zone may be ending, and its groups must then not
-        // come back.
+        // The groups above are not made: the zone may be ending, and its groups must not be
+        // recreated.
         match fs::create_dir(&login) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                 Err(Error::file("make", &login)(error))
@@ -182,17 +185,18 @@ impl ZoneCgroups {
         }
     }
 
-    /// The folder to start a process in that enters a running zone: one that the zone sees, as
-    /// programs look for their own group there. It belongs to `owner`, the zone's root. A zone
-    /// that has made it useless does not keep anybody out: then it is that of
-    /// [`ZoneCgroups::open_login`].
+    /// Returns the group in which to start a process that enters a running zone. The zone sees this
+    /// group, because programs look for their own group. It belongs to `owner`, the zone's root. If
+    /// the zone has made the group unusable, returns that of [`ZoneCgroups::open_login`], so that
+    /// the zone cannot lock anybody out.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// Fails with [`Error::File`].
     pub fn open_entry(&self, owner: u32) -> Result<OwnedFd, Error> {
         let entry = self.v2.join(PAYLOAD).join(LOGIN);
         match fs::create_dir(&entry) {
-            // Only names of the kernel are in there, and no links: a zone leads this nowhere.
+            // The cgroup file system has no symbolic links and only names of the kernel, so the
+            // zone cannot redirect this path.
             Ok(()) => {
                 let _ = chown(&entry, Some(owner), Some(owner));
                 for file in DELEGATED {
@@ -211,11 +215,11 @@ impl ZoneCgroups {
         }
     }
 
-    /// Moves the calling process to where those are that enter a running zone, as far as
-    /// v2 is concerned; see [`take_into`] for the way back.
+    /// Moves the calling process to the v2 group for processes that enter a running zone.
+    /// [`take_into`] moves it back.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// Fails with [`Error::File`].
     pub fn take_in(&self) -> Result<(), Error> {
         drop(self.open_login()?);
         take_into(&self.v2.join(LOGIN))
@@ -223,30 +227,30 @@ impl ZoneCgroups {
 
     /// Opens the files to which a process of the zone writes "0" to enter the v1 groups.
     ///
-    /// Writing 0 to `tasks` moves a process of one thread without the lock that
-    /// every other move takes, and that lock costs 4 to 11 ms on an idle host.
+    /// A write of 0 to `tasks` moves a process of one thread without the lock that every other move
+    /// takes. This lock costs 4 to 11 ms on an idle host.
     ///
-    /// When the process is in the v2 group, call [`ZoneCgroups::follow`].
+    /// Call [`ZoneCgroups::follow`] when the process is in the v2 group.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// Fails with [`Error::File`].
     pub fn open_v1_tasks(&self) -> Result<Vec<OwnedFd>, Error> {
         let there = self.v1.iter().filter(|path| is_made(path));
         there.map(|path| open_tasks(path)).collect()
     }
 
-    /// The group that only binds the zone to CPUs; there or not.
+    /// Returns the v1 group that only binds the zone to CPUs. The group may not exist.
     pub(crate) fn cpuset(&self) -> Option<&PathBuf> {
-        // Those that not every zone has come last.
+        // The groups that not every zone has are the last ones.
         self.v1.iter().rev().find(|path| groups::is_cpuset(path))
     }
 
-    /// Sees to it that the zone is in all of its v1 groups: while a process of it was
-    /// on its way, another zone may have taken CPUs, and this one got a group that has
-    /// none of them. `opened` is how many [`ZoneCgroups::open_v1_tasks`] returned.
+    /// Makes sure that the zone is in all of its v1 groups. While a process entered the zone,
+    /// another zone may have claimed CPUs, and this zone then got a group without those CPUs.
+    /// `opened` is the number of files that [`ZoneCgroups::open_v1_tasks`] returned.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// Fails with [`Error::File`].
     pub fn follow(&self, opened: usize) -> Result<(), Error> {
         if self.v1.iter().filter(|path| path.exists()).count() <= opened {
             return Ok(());
@@ -257,11 +261,10 @@ impl ZoneCgroups {
         }
     }
 
-    /// Kills every process of the zone; they are gone when their parents and the
-    /// kernel are done, see [`ZoneCgroups::remove`].
+    /// Kills every process of the zone. [`ZoneCgroups::remove`] waits until the processes are gone.
     ///
     /// # Errors
-    /// [`Error::File`]; groups that are not there are fine.
+    /// Fails with [`Error::File`]. Missing groups are not an error.
     pub fn kill(&self) -> Result<(), Error> {
         write_if_there(&self.v2.join("cgroup.kill"), "1")
     }
@@ -269,7 +272,7 @@ impl ZoneCgroups {
     /// Freezes or thaws every process of the zone.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// Fails with [`Error::File`].
     pub fn freeze(&self, frozen: bool) -> Result<(), Error> {
         write_if_there(
             &self.v2.join("cgroup.freeze"),
@@ -277,11 +280,11 @@ impl ZoneCgroups {
         )
     }
 
-    /// Waits until no process is left and removes the groups, whatever the zone
-    /// made below them. Goes on past errors and returns the first.
+    /// Waits until no process is left, and removes the groups, with all groups that the zone made
+    /// below them. Continues after errors and returns the first error.
     ///
     /// # Errors
-    /// [`Error::StillPopulated`] or [`Error::File`].
+    /// Fails with [`Error::StillPopulated`] or [`Error::File`].
     pub fn remove(&self) -> Result<(), Error> {
         let has_cpus = arrange::claimed(&self.v2).is_some();
         let mut result = wait_empty(&self.v2);
@@ -299,25 +302,25 @@ impl ZoneCgroups {
 /// Moves the calling process, with all its threads, into a v2 group.
 ///
 /// # Errors
-/// [`Error::File`].
+/// Fails with [`Error::File`].
 pub fn take_into(group: &Path) -> Result<(), Error> {
     let path = group.join("cgroup.procs");
     fs::write(&path, "0").map_err(Error::file("write", &path))
 }
 
-/// Opens the file to which a process of one thread writes "0" to enter a v1 group, and makes the
-/// group if it is missing.
+/// Opens the file to which a process of one thread writes "0" to enter a v1 group. Makes the group
+/// if it is missing.
 ///
 /// # Errors
-/// [`Error::File`].
+/// Fails with [`Error::File`].
 pub fn open_shared_tasks(path: &Path) -> Result<OwnedFd, Error> {
     make_and(path, open_tasks)
 }
 
-/// Opens the v2 group of all zoneadmd processes, made when it is missing.
+/// Opens the v2 group of all zoneadmd processes. Makes the group if it is missing.
 ///
 /// # Errors
-/// [`Error::File`].
+/// Fails with [`Error::File`].
 pub fn open_daemons(base: &Base) -> Result<OwnedFd, Error> {
     make_and(&base.daemons(), open_folder)
 }
@@ -328,7 +331,8 @@ fn open_tasks(group: &Path) -> Result<OwnedFd, Error> {
         .map_err(|errno| Error::file("open", &path)(errno.into()))
 }
 
-/// Returns whether a v1 group is there, or must be: only where CPUs are set it may be missing.
+/// Returns true if a v1 group exists or must exist. Only the group that binds to CPUs may be
+/// missing.
 fn is_made(path: &Path) -> bool {
     path.exists() || !groups::is_cpuset(path)
 }
@@ -345,7 +349,7 @@ fn write_if_there(path: &Path, text: &str) -> Result<(), Error> {
     }
 }
 
-/// Waits for the kernel's word that the group's subtree has no live process.
+/// Waits until the kernel reports that the group's subtree has no live process.
 fn wait_empty(group: &Path) -> Result<(), Error> {
     let path = group.join("cgroup.events");
     let events = match fs::File::open(&path) {
@@ -357,7 +361,7 @@ fn wait_empty(group: &Path) -> Result<(), Error> {
     loop {
         let mut text = [0; 256];
         let length = match rustix::io::pread(&events, &mut text, 0) {
-            // Removed by somebody else, so it was empty.
+            // Another command removed the group, so it was empty.
             Err(Errno::NODEV) => return Ok(()),
             other => other.map_err(|errno| Error::file("read", &path)(errno.into()))?,
         };
@@ -380,8 +384,8 @@ fn wait_empty(group: &Path) -> Result<(), Error> {
     }
 }
 
-/// Removes a group and all groups below it. A process that was killed may take a
-/// moment to leave a v1 group: that is the only thing waited for.
+/// Removes a group and all groups below it. Waits only for killed processes, which may take a
+/// moment to leave a v1 group.
 fn remove_tree(path: &Path) -> Result<(), Error> {
     let deadline = Instant::now() + KILL_TIMEOUT;
     loop {
@@ -403,7 +407,7 @@ fn remove_tree(path: &Path) -> Result<(), Error> {
 }
 
 fn remove_tree_once(path: &Path) -> io::Result<()> {
-    // Most groups have none below them: try that first, it is one call.
+    // Most groups have no groups below them, so a single rmdir(2) is tried first.
     match fs::remove_dir(path) {
         Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
         other => return other,
@@ -413,8 +417,9 @@ fn remove_tree_once(path: &Path) -> io::Result<()> {
     fs::remove_dir(path)
 }
 
-/// Removes the groups below an open one. By descriptors: the zone chose the names,
-/// and their path may be longer than a path can be. [`MAX_DEPTH`] bounds the depth.
+/// Removes the groups below an open one. The zone chose the names, and a path may be longer than
+/// the kernel allows, so every group is opened relative to its parent. [`MAX_DEPTH`] limits the
+/// depth.
 fn remove_below(folder: &OwnedFd) -> io::Result<()> {
     for entry in Dir::read_from(folder)? {
         let entry = entry?;

@@ -1,5 +1,5 @@
-//! Controls in real control groups, changed under a live process. As root; elsewhere
-//! these are skipped.
+//! Changes controls in real control groups, with a live process in them. These tests need root and
+//! are skipped without it.
 
 use std::fs;
 use std::io::Write;
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use limits::{Base, Control, Controls, Dedicated, Error, First, IpcLimits, ZoneCgroups};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// Timeout of every wait here.
+/// Timeout of every wait of this test.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A zone's groups with one process in them, and the memory that the process left.
+/// A zone's groups with one process in them, and memory that the process has filled.
 struct Zone {
     base: Base,
     cgroups: ZoneCgroups,
@@ -23,8 +23,8 @@ struct Zone {
 }
 
 impl Zone {
-    /// A zone; none where there can be none, said in the form that ./check counts.
-    /// That much memory is in use then which cannot be given back.
+    /// Returns a zone that uses this many MiB of unreclaimable memory. Returns `None`, after a line
+    /// `skipped:` for ./check, if this machine cannot have zones.
     fn new(name: &str, mebibytes: u32) -> Option<Self> {
         let skip = |why: &str| {
             println!("skipped: {name}: {why}");
@@ -54,7 +54,7 @@ impl Zone {
             .unwrap();
         let mut groups = cgroups.paths();
         groups[0].push("zone");
-        // Where CPUs are set there is none before it is needed.
+        // The cpuset group does not exist before it is needed.
         for group in groups.iter().filter(|group| group.exists()) {
             fs::write(group.join("cgroup.procs"), child.id().to_string()).unwrap();
         }
@@ -84,7 +84,7 @@ impl Zone {
         Some(zone)
     }
 
-    /// A line of /proc/PID/status.
+    /// Returns a line of /proc/PID/status.
     fn status(&self, key: &str) -> String {
         let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix(key));
@@ -147,7 +147,7 @@ fn a_running_zone_gets_other_limits_and_none() {
     let usage = zone.cgroups.read();
     assert!(usage.cpu_usec > 0);
     assert!(usage.lwps.is_some_and(|lwps| lwps >= 1), "{usage:?}");
-    // dd has filled a file that lies in memory.
+    // dd has filled a file in memory.
     assert!(
         usage.memory.is_some_and(|memory| memory >= 1 << 20),
         "{usage:?}"
@@ -244,7 +244,8 @@ fn limits_of_groups_and_processes_change_together_or_not_at_all() {
         assert!(applied.is_exact(), "{applied:?}");
     }
     assert_eq!(fs::read_to_string("/proc/sys/kernel/sem").unwrap(), of_host);
-    // Without a first process there is no way to its IPC: the cap goes back as well.
+    // Without a first process the zone's IPC namespace cannot be entered, so the memory limit is
+    // undone as well.
     let wrong = Controls {
         cpu_cap: Some(30),
         ipc: IpcLimits {

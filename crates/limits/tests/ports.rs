@@ -1,5 +1,5 @@
-//! Ports below 1024 in a real control group. As root; elsewhere this is skipped.
-//! Without the usual harness: only a program of one thread can fork.
+//! Tests ports below 1024 in a real control group. These tests need root and are skipped without
+//! it. They do not use the standard test harness, because only a program of one thread can fork.
 
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,15 +10,15 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 use rustix::thread::set_thread_res_uid;
 use sys::process::{fork, ns};
 
-/// The ids of a zone begin here.
+/// The first id of the zone's range.
 const ROOT: u32 = 1_800_000;
 
-/// Returns whether a process with a user id and without capabilities binds an address.
+/// Returns true if a process with a user id and without capabilities can bind an address.
 fn binds(group: BorrowedFd<'_>, uid: u32, address: &str) -> bool {
     let address: std::net::SocketAddr = address.parse().unwrap();
     let child = fork(0, Some(group), &[], || {
         let id = rustix::process::Uid::from_raw(uid);
-        // Nothing of the machine's listens in a network of its own.
+        // In a new network namespace no program of the machine listens on a port.
         let prepared =
             sys::namespace::unshare(ns::NET).is_ok() && set_thread_res_uid(id, id, id).is_ok();
         match (prepared, TcpListener::bind(address)) {
@@ -39,7 +39,7 @@ fn binds(group: BorrowedFd<'_>, uid: u32, address: &str) -> bool {
     }
 }
 
-/// The groups of a zone; taken away at the end.
+/// The groups of a zone, which are removed at the end.
 struct Zone {
     base: Base,
     cgroups: ZoneCgroups,
@@ -55,7 +55,7 @@ impl Drop for Zone {
     }
 }
 
-/// Only the zone's root binds low ports.
+/// Only the zone's root can bind low ports.
 fn main() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: low ports: not root");
@@ -82,16 +82,16 @@ fn main() {
         return;
     }
     for address in ["0.0.0.0:80", "[::]:80", "127.0.0.1:1"] {
-        // Loopback is down in a new network, which bind does not mind.
+        // The loopback link is down in a new network namespace; bind(2) works all the same.
         assert!(binds(group, ROOT, address), "{address}");
         assert!(!binds(group, ROOT + 1, address), "{address}");
         let high = address.replace(":80", ":8080").replace(".1:1", ".1:1024");
         assert!(binds(group, ROOT + 1, &high), "{high}");
     }
-    // Who comes by zlogin is in another group of the zone.
+    // A process of zlogin is in another group of the zone.
     let login = zone.cgroups.open_login().unwrap();
     assert!(binds(login.as_fd(), ROOT, "0.0.0.0:22"));
-    // As the usual harness says it, for those who count.
+    // This line has the format of the standard harness, which ./check counts.
     println!("test low_ports ... ok");
     println!("test result: ok. 1 passed; 0 failed; 0 ignored");
 }
