@@ -1,4 +1,4 @@
-//! Controls on trees of plain files that look like the kernel's, v1 and v2.
+//! Tests controls on trees of plain files that look like the kernel's v1 and v2 trees.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ impl Tree {
         tree
     }
 
-    /// A file of the zone, without the line end.
+    /// Returns the content of a file of the zone, without the final line feed.
     fn show(&self, path: &str) -> String {
         let path = self.dir.path().join(path);
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
@@ -162,7 +162,7 @@ fn a_zone_with_many_shares_makes_the_share_of_all_smaller() {
     };
     let changed = tree.cgroups.set(&many).unwrap();
     assert!(changed.applied.iter().all(limits::Applied::is_exact));
-    // 262144, the most there is, has 262 for each of 1000.
+    // The maximum weight 262144 has room for 1000 shares of 262 each.
     assert_eq!(tree.show("cpu/zones/web/cpu.shares"), "262000");
     assert_eq!(tree.show("cpu/zones/other/cpu.shares"), "524");
     let two = Controls {
@@ -208,7 +208,7 @@ fn a_change_takes_limits_away_again() {
         if tree.base.v1.is_empty() {
             assert_eq!((limits.physical, limits.swap), (None, None));
         } else {
-            // Plain files do not turn the -1 into a huge number.
+            // Plain files store the text -1, unlike the kernel, which would show a huge number.
             assert_eq!(tree.show("memory/zones/web/memory.limit_in_bytes"), "-1");
         }
     }
@@ -293,8 +293,8 @@ fn a_control_that_has_no_place_is_refused_by_name() {
     }
 }
 
-/// Returns whether claims can be noted in trees of plain files: not every file system of every
-/// kernel has attributes of users.
+/// Returns true if trees of plain files can hold claims. Not every file system supports user
+/// attributes.
 fn has_attributes(tree: &Tree) -> bool {
     let flags = rustix::fs::XattrFlags::empty();
     let has = rustix::fs::setxattr(tree.dir.path(), "user.zones.try", b"1", flags).is_ok();
@@ -331,12 +331,12 @@ fn zones_are_kept_off_the_cpus_of_others() {
     assert_eq!(changed.applied[0].effective, Some(1));
     assert_eq!(tree.show("unified/zones/db/cpuset.cpus"), "1");
     assert_eq!(tree.show("unified/zones/app/cpuset.cpus"), "0");
-    // There is none for two more, and that changes nothing.
+    // Two more CPUs are not available, so the call fails and changes nothing.
     let app = ZoneCgroups::of(&tree.base, &"app".parse().unwrap());
     let error = app.set(&dedicated(2, 2)).unwrap_err();
     assert!(matches!(error, Error::NoCpus { free: 1, .. }), "{error}");
     assert_eq!(tree.show("unified/zones/web/cpuset.cpus"), "2-3");
-    // For one there is, and who has more than he needs gives it.
+    // One CPU is available: a zone with more CPUs than its minimum gives one up.
     app.set(&dedicated(1, 1)).unwrap();
     assert_eq!(tree.show("unified/zones/web/cpuset.cpus"), "3");
     assert_eq!(
@@ -382,7 +382,7 @@ fn zones_of_a_pool_share_its_cpus() {
     }
     let shown = of("db").effective().pool.unwrap();
     assert_eq!(shown.name, "batch");
-    // A pool that nobody knows is the default one, and that is said.
+    // An unknown pool counts as the default pool, with a warning.
     let unknown = Controls {
         pool: Some(limits::Pool {
             name: "x".into(),
