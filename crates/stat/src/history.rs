@@ -1,4 +1,4 @@
-//! The last figures of each zone.
+//! Keeps the last figures of each zone.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 use crate::interval::Interval;
 use crate::resource::{Figures, Resource};
 
-/// The stored form: pairs of CPUs in millionths and bytes of memory.
+/// The stored form of a point: CPUs in millionths, and bytes of memory.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     total: Vec<(u64, u64)>,
     zones: std::collections::BTreeMap<String, Vec<(u64, u64)>>,
 }
 
-/// The use of a zone in an interval.
+/// The resources that a zone used in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Point {
-    /// Millionths of CPUs.
+    /// CPUs in millionths.
     pub cpu: u64,
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub memory: u64,
 }
 
@@ -33,8 +33,8 @@ impl Point {
     }
 }
 
-/// The last intervals, bounded in length. A zone that was not there in one of them has
-/// nothing in its place; one that was in none of them is forgotten.
+/// The figures of the last intervals, of limited number. A zone that was not active in an interval
+/// has `None` there. A zone that was active in none of the intervals is removed.
 #[derive(Clone, Debug)]
 pub struct History {
     most: usize,
@@ -43,7 +43,7 @@ pub struct History {
 }
 
 impl History {
-    /// Keeps at most so many intervals.
+    /// Returns a history that keeps at most this number of intervals.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl History {
         }
     }
 
-    /// Adds an interval.
+    /// Adds an interval to the history.
     pub fn add(&mut self, interval: &Interval) {
         let most = self.most;
         let before = self.total.len();
@@ -69,7 +69,7 @@ impl History {
                 .zones
                 .entry(Arc::clone(&row.name))
                 .or_insert_with(|| VecDeque::from(vec![Point::default(); before]));
-            // One that is listed twice has been added to already.
+            // A zone that the interval lists twice already has its point.
             if points.len() <= before {
                 push(points, Point::of(&row.used.figures));
             }
@@ -89,17 +89,18 @@ impl History {
         });
     }
 
-    /// The points of a zone, the oldest first.
+    /// Returns the points of a zone, the oldest first.
     pub fn zone(&self, name: &str) -> impl Iterator<Item = Point> + '_ {
         self.zones.get(name).into_iter().flatten().copied()
     }
 
-    /// The points of all zones and the system together.
+    /// Returns the points of the total: all zones and the system.
     pub fn total(&self) -> impl Iterator<Item = Point> + '_ {
         self.total.iter().copied()
     }
 
-    /// As JSON: `{"total":[[cpu,memory],...],"zones":{"web":[...]}}`, the oldest first.
+    /// Returns the history as JSON: `{"total":[[cpu,memory],...],"zones":{"web":[...]}}`, the
+    /// oldest point first.
     #[must_use]
     pub fn write(&self) -> String {
         let pairs = |points: &VecDeque<Point>| points.iter().map(|p| (p.cpu, p.memory)).collect();
@@ -111,11 +112,11 @@ impl History {
                 .map(|(name, points)| (name.to_string(), pairs(points)))
                 .collect(),
         };
-        // Plain data always has a form in JSON.
+        // Plain data can always be converted to JSON.
         serde_json::to_string(&stored).unwrap_or_default()
     }
 
-    /// Reads the last `most` intervals from a text of [`History::write`]; none for any
+    /// Reads the last `most` intervals from a text of [`History::write`]. Returns `None` for any
     /// other text.
     #[must_use]
     pub fn read(text: &str, most: usize) -> Option<Self> {
@@ -143,7 +144,7 @@ impl History {
         self.total.len()
     }
 
-    /// Returns whether there is none.
+    /// Returns true if the history has no interval.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total.is_empty()
@@ -213,7 +214,7 @@ mod tests {
         history.add(&interval(&[("b", 7)]));
         assert_eq!(cpu(&history, "a"), [2, 0, 0]);
         assert_eq!(cpu(&history, "b"), [9, 8, 7]);
-        // Nothing of it is left, so it is forgotten.
+        // No point of this zone is left, so the zone is removed.
         history.add(&interval(&[("b", 6)]));
         assert_eq!(cpu(&history, "a"), [0; 0]);
         assert_eq!((history.len(), history.total().count()), (3, 3));

@@ -1,13 +1,13 @@
-//! Computes the use of each zone between two samples.
+//! Computes the resources that each zone used between two samples.
 //!
-//! Pure computation. Three things make it more than a subtraction:
+//! This module only computes. Three rules make it more than a subtraction:
 //!
-//! - A zone is known by its id, which every boot makes anew. Its name is only shown: all boots
+//! - A zone is known by its id, which is new at every boot. Its name is only for display: all boots
 //!   under one name in an interval are one row.
-//! - Zones are read one after the other. Each figure is brought to the length of the
-//!   interval by the time of its own reading.
-//! - The use of a zone between its last reading and its end is not in its own counter, but in the
-//!   counter of all zones together: the remainder there, after subtracting the living zones,
+//! - Zones are read one after the other. Each figure is scaled to the length of the interval by the
+//!   time of its own reading.
+//! - The CPU time of a zone between its last reading and its end is not in its own counter, but in
+//!   the counter of all zones together. The remainder there, after subtracting the living zones,
 //!   belongs to the zones that have ended.
 
 use std::collections::HashMap;
@@ -22,66 +22,68 @@ use crate::sample::{
     Hits, Ipc, LinkTraffic, Pressure, Pset, Sample, Setting, Stall, Traffic, ZoneSample,
 };
 
-/// Millionths: of a CPU, in figures.
+/// The number of millionths in one CPU, the unit of CPU figures.
 pub const MILLION: u64 = 1_000_000;
 
-/// The use of each zone between two samples, or over many intervals ([`crate::Report`]).
+/// The resources that each zone used between two samples, or over many intervals
+/// ([`crate::Report`]).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Interval {
-    /// The end, in seconds since 1970.
+    /// The end of the interval, in seconds since 1970.
     pub unix: u64,
     /// The length of the interval.
     pub elapsed: Duration,
-    /// CPUs that there are.
+    /// The number of CPUs of the host.
     pub cpus: u64,
-    /// Of them, those that run programs.
+    /// The number of CPUs that are online.
     pub online: u64,
-    /// The host's amount of each resource; CPUs in millionths.
+    /// The host's amount of each resource; CPUs are in millionths.
     pub size: Figures,
-    /// All use: that of the system and of every zone.
+    /// The use by the system and all zones together.
     pub total: Use,
-    /// The use by the kernel, or by no zone in particular.
+    /// The use by the kernel, or by no particular zone.
     pub system: Use,
-    /// The global zone, then the zones by id.
+    /// The rows of zones: first the global zone, then the others by id.
     pub rows: Vec<Row>,
 }
 
-/// The amounts that were used.
+/// The used amounts of all resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
-    /// Of each resource; CPUs in millionths.
+    /// The amount of each resource; CPUs are in millionths.
     pub figures: Figures,
     /// CPU time in microseconds.
     pub cpu_usec: u64,
 }
 
-/// A zone in an interval.
+/// The row of a zone in an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Its name.
+    /// The name of the zone.
     pub name: Arc<str>,
-    /// The numeric id that it had last.
+    /// The last numeric id of the zone in this interval.
     pub id: u32,
-    /// The amounts that the zone used. A zone that has ended has memory and the like no more.
+    /// The amounts that the zone used. For a zone that has ended, only CPU time is left, and no
+    /// memory.
     pub used: Use,
     /// The settings of the zone.
     pub setting: Arc<Setting>,
-    /// The time for which it ran in the interval.
+    /// The time for which the zone ran in the interval.
     pub ran: Duration,
-    /// The time for which its work waited.
+    /// The time for which threads of the zone waited for resources.
     pub pressure: Option<Pressure>,
-    /// Bytes from and to disks.
+    /// Bytes that the zone read from disks and wrote to disks.
     pub disk: Option<Traffic>,
-    /// Bytes received and sent.
+    /// Bytes that the zone received and sent.
     pub network: Option<Traffic>,
-    /// Of them, through each link of the zone, in the order of their names.
+    /// Bytes through each link of the zone, in the order of the link names.
     pub links: Vec<LinkTraffic>,
-    /// The number of times that it reached its limits.
+    /// The number of times that the zone reached its limits.
     pub hits: Option<Hits>,
 }
 
 impl Row {
-    /// The limit on a resource, in the unit of its figures.
+    /// Returns the limit of the zone for a resource, in the unit of its figures.
     #[must_use]
     pub fn cap(&self, resource: Resource) -> Option<u64> {
         let controls = &self.setting.controls;
@@ -102,13 +104,13 @@ impl Row {
         }
     }
 
-    /// Returns the used part of the limit, in hundredths of a percent.
+    /// Returns how much of the limit the zone used, in hundredths of a percent.
     #[must_use]
     pub fn percent_of_cap(&self, resource: Resource) -> Option<u64> {
         percent(self.used.figures[resource]?, self.cap(resource)?)
     }
 
-    /// Adds the bytes of another time.
+    /// Adds the bytes of another interval.
     pub(crate) fn add_traffic(&mut self, other: &Self) {
         let sum = |one: Option<Traffic>, two: Option<Traffic>| match (one, two) {
             (Some(one), Some(two)) => Some(one.plus(two)),
@@ -125,21 +127,21 @@ impl Row {
         self.links.sort_by(|one, other| one.name.cmp(&other.name));
     }
 
-    /// Returns whether this is the global zone.
+    /// Returns true if this is the row of the global zone.
     #[must_use]
     pub fn is_global(&self) -> bool {
         self.id == 0
     }
 }
 
-/// A part of a whole in hundredths of a percent; none of nothing.
+/// Returns a part of a whole, in hundredths of a percent; `None` if the whole is 0.
 #[must_use]
 pub fn percent(part: u64, whole: u64) -> Option<u64> {
     let percent = (u128::from(part) * 10_000).checked_div(u128::from(whole))?;
     Some(u64::try_from(percent).unwrap_or(u64::MAX))
 }
 
-/// `value * numerator / denominator`, as large as it may become.
+/// Returns `value * numerator / denominator` without an overflow in between.
 fn scale(value: u64, numerator: u128, denominator: u128) -> u64 {
     let scaled = (u128::from(value) * numerator).checked_div(denominator);
     u64::try_from(scaled.unwrap_or_default()).unwrap_or(u64::MAX)
@@ -157,9 +159,10 @@ struct Parts {
     global: u64,
 }
 
-/// Divides a quantity: the zones' parts are known, `system` belongs to no zone, and the rest is the
-/// global zone's. Nothing is negative, the parts are the total, and that is not more than `size`;
-/// readings that are no moment in common may say otherwise.
+/// Divides a quantity: the parts of the zones are known, `system` belongs to no zone, and the rest
+/// belongs to the global zone. No part is negative, the sum of the parts is the total, and the
+/// total is not more than `size`. The readings may disagree with this, because they are not of the
+/// same moment.
 fn divide(size: u64, total: u64, system: u64, zones: &mut [u64]) -> Parts {
     let sum: u128 = zones.iter().map(|used| u128::from(*used)).sum();
     if sum > u128::from(size) {
@@ -177,20 +180,20 @@ fn divide(size: u64, total: u64, system: u64, zones: &mut [u64]) -> Parts {
     }
 }
 
-/// A zone under one id in an interval.
+/// A zone with one id in an interval.
 struct Part<'a> {
     last: &'a ZoneSample,
     before: Option<&'a ZoneSample>,
     is_over: bool,
     ran: Duration,
-    /// The maximum that it can have used of the CPUs.
+    /// The maximum CPU time that the zone can have used.
     most: u64,
     cpu_usec: u64,
 }
 
 impl Interval {
-    /// Returns the use between two samples. The later one comes second; an interval of no length
-    /// has no CPU time in it.
+    /// Returns the use between the sample `before` and the later sample. An interval of length 0
+    /// has no CPU time.
     #[must_use]
     pub fn between(first: &Sample, second: &Sample) -> Self {
         let elapsed = second.at.saturating_sub(first.at);
@@ -251,7 +254,7 @@ impl Interval {
         interval
     }
 
-    /// As a zone sees it: the global zone is part of the system.
+    /// Inside a zone, the global zone counts as part of the system.
     fn keep_to_own_zone(&mut self) {
         if let Some(place) = self.rows.iter().position(Row::is_global) {
             let global = self.rows.remove(place).used;
@@ -260,8 +263,8 @@ impl Interval {
         }
     }
 
-    /// Millionths of CPUs from CPU times. The total is the sum of its rounded parts, not a rounding
-    /// of its own.
+    /// Converts CPU times to millionths of CPUs. The total is the sum of its rounded parts, and is
+    /// not rounded itself.
     pub(crate) fn rates(&mut self) {
         let elapsed = u128::from(micros(self.elapsed));
         let rate = |usec: u64| Some(scale(usec, MILLION.into(), elapsed));
@@ -275,7 +278,7 @@ impl Interval {
         self.total.figures[Resource::Cpu] = Some(total);
     }
 
-    /// All figures but CPU time: the values at the end of the interval.
+    /// Computes all figures except CPU time: their values at the end of the interval.
     fn amounts(&mut self, sample: &Sample) {
         let host = &sample.host;
         let in_use = host.memory.saturating_sub(host.free);
@@ -283,7 +286,7 @@ impl Interval {
         let memory = Some((host.memory, in_use, kernel));
         self.amount(Resource::Physical, memory);
         let swap = Some((host.swap, host.swap.saturating_sub(host.swap_free), 0));
-        // Rows have their swap here; that it is added to memory comes next.
+        // At this point the rows have only swap; the memory is added next.
         self.amount(Resource::Virtual, swap);
         let memory_too = |figures: &mut Figures| {
             let sum = figures[Resource::Virtual]
@@ -313,7 +316,7 @@ impl Interval {
         }
         self.amount(Resource::Lofi, simple(None, host.lofi));
         for (resource, read) in IPC {
-            // Each zone has its own; the host's are those of the global zone.
+            // Each zone has its own traffic. The traffic of the host belongs to the global zone.
             let zones: u64 = self
                 .rows
                 .iter()
@@ -325,7 +328,8 @@ impl Interval {
         }
     }
 
-    /// Divides one resource; `whole` is its size, its total use and that of the system.
+    /// Divides one resource. `whole` has the host's amount, the total use, and the use by the
+    /// system.
     fn amount(&mut self, resource: Resource, whole: Option<(u64, u64, u64)>) {
         let Some((size, total, system)) = whole else {
             for row in &mut self.rows {
@@ -359,7 +363,7 @@ const IPC: [OfIpc; 4] = [
     (Resource::MsgIds, |ipc| ipc.msg_ids),
 ];
 
-/// The zones of an interval with their CPU time, each brought to its length.
+/// Returns the zones of an interval with their CPU time, each scaled to the length of the interval.
 fn parts<'a>(
     first: &'a Sample,
     second: &'a Sample,
@@ -370,7 +374,7 @@ fn parts<'a>(
         first.zones.iter().map(|zone| (zone.id, zone)).collect();
     let ended = second.ended.iter().map(|zone| (zone, true));
     let live = second.zones.iter().map(|zone| (zone, false));
-    // The use of all zones together, less the known use of each.
+    // The CPU time of all zones together, without the known time of each.
     let mut rest = difference(first.zones_cpu, second.zones_cpu, |now, then| {
         let usec = now.usec.saturating_sub(then.usec);
         let span = now.at.saturating_sub(then.at);
@@ -382,7 +386,7 @@ fn parts<'a>(
         .map(|(last, is_over)| {
             let before = before.get(&last.id).copied();
             let cpu_usec = match before {
-                // It was being booted, or could not be read: see below.
+                // The zone was being booted, or could not be read: see below.
                 None if last.booted < first.at => 0,
                 None => last.cpu_usec,
                 Some(before) => {
@@ -410,15 +414,16 @@ fn parts<'a>(
             }
         })
         .collect();
-    // If the use of a zone began before the interval, at most the remainder counts.
+    // If a zone may have used CPU time before the interval began, its part is at most the
+    // remainder.
     for part in &mut parts {
         if part.before.is_none() && part.last.booted < first.at {
             part.cpu_usec = part.last.cpu_usec.min(rest).min(part.most);
             rest -= part.cpu_usec;
         }
     }
-    // Among zones that ended in one interval it is shared equally, as their real parts are not
-    // known.
+    // The zones that ended in one interval share the remainder equally, because their real parts
+    // are not known.
     let mut ends = u64::try_from(second.ended.len()).unwrap_or(u64::MAX);
     for part in parts.iter_mut().filter(|part| part.is_over) {
         let share = rest / ends.max(1);
@@ -430,7 +435,7 @@ fn parts<'a>(
     parts
 }
 
-/// Returns the maximum number of CPUs that a zone can have been on at a time.
+/// Returns the maximum number of CPUs that a zone can have used at one time.
 fn most_cpus(last: &ZoneSample, before: Option<&ZoneSample>, online: u64) -> u64 {
     let cpus = |zone: &ZoneSample| match &zone.setting.pset {
         Pset::Default => online,
@@ -439,14 +444,14 @@ fn most_cpus(last: &ZoneSample, before: Option<&ZoneSample>, online: u64) -> u64
     before.map_or(0, cpus).max(cpus(last))
 }
 
-/// A row per name.
+/// Returns one row for each name.
 fn rows(parts: &[Part<'_>]) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::with_capacity(parts.len());
     let mut places: HashMap<&str, usize> = HashMap::new();
     for part in parts {
         let new = row(part);
         match places.get(&*part.last.name) {
-            // The later boot has the greater id, unless those have begun anew.
+            // The later boot has the greater id, unless the ids have started again at 1.
             Some(&place) => merge(&mut rows[place], new, part.is_over),
             None => {
                 places.insert(&part.last.name, rows.len());
@@ -461,7 +466,7 @@ fn rows(parts: &[Part<'_>]) -> Vec<Row> {
 fn row(part: &Part<'_>) -> Row {
     let zone = part.last;
     let mut figures = Figures::default();
-    // Swap stands for virtual memory until the memory is added to it.
+    // The field of virtual memory holds only swap until the memory is added to it.
     for (resource, figure) in [
         (Resource::Physical, zone.memory),
         (
@@ -508,7 +513,7 @@ fn merge(row: &mut Row, other: Row, other_is_over: bool) {
     let (disk, network) = (row.disk, row.network);
     let links = std::mem::take(&mut row.links);
     let ran = row.ran + other.ran;
-    // The present settings count; ended boots come first.
+    // Boots that have ended come first, so the settings of the last one count.
     if !other_is_over || other.id > row.id {
         *row = other;
     }
@@ -516,8 +521,8 @@ fn merge(row: &mut Row, other: Row, other_is_over: bool) {
     (row.disk, row.network, row.links, row.ran) = (disk, network, links, ran);
 }
 
-/// Returns the traffic of each link since the sample before. One that was made anew under its name
-/// counts from nothing.
+/// Returns the traffic of each link since the previous sample. For a link that was recreated under
+/// its name, the count starts at 0.
 fn links_since(before: Option<&ZoneSample>, zone: &ZoneSample) -> Vec<LinkTraffic> {
     let known = before.map(|before| &before.links);
     let since = |link: &LinkTraffic| {
@@ -534,7 +539,7 @@ fn links_since(before: Option<&ZoneSample>, zone: &ZoneSample) -> Vec<LinkTraffi
     zone.links.iter().map(since).collect()
 }
 
-/// Returns the increase of a counter that began with the zone.
+/// Returns the increase of a counter that was 0 when the zone booted.
 fn since_boot<T: Copy + Default>(
     before: Option<&ZoneSample>,
     zone: &ZoneSample,
@@ -579,7 +584,7 @@ impl Traffic {
         }
     }
 
-    /// Both together.
+    /// The sum of both users.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {

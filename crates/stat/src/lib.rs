@@ -1,4 +1,4 @@
-//! Measures the use of zones: sampling, differences, reports, history.
+//! Measures the resources that zones use: samples, differences, reports, history.
 //!
 //! | module | holds |
 //! |---|---|
@@ -10,13 +10,13 @@
 //! | [`report`] | many intervals as one: total, average, high |
 //! | [`history`] | the last figures of each zone |
 //!
-//! CPU time comes from the accounts of the zones' control groups: exact to the microsecond,
-//! processes that lived shorter than an interval included. Memory is the amount that the kernel
-//! charges a zone with. A page that several zones use, of a shared layer or of the host's /usr, is
-//! charged once, to the zone that used it first.
+//! CPU time comes from the counters of the zones' control groups. It is exact to the microsecond,
+//! and includes processes that lived shorter than an interval. Memory is the amount that the kernel
+//! charges to a zone. If several zones use a page, of a shared layer or of the host's /usr, the
+//! kernel charges it once, to the zone that used the page first.
 //!
-//! Sums hold by construction: `[total]` is `[system]` and all zones, the global one
-//! among them, and never more than the host has.
+//! `[total]` is always the sum of `[system]` and all zones, with the global zone, and never more
+//! than the host has.
 
 pub mod history;
 pub mod interval;

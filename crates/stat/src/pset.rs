@@ -1,4 +1,4 @@
-//! Computes which zones share which CPUs, and the worth of their shares.
+//! Computes which zones share which CPUs, and the value of their shares.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,43 +7,44 @@ use crate::interval::{Interval, MILLION, Row, Use, percent};
 use crate::resource::Resource;
 use crate::sample::Pset;
 
-/// A set of CPUs and its use.
+/// A set of CPUs and the use of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PsetUse<'a> {
-    /// The set.
+    /// The kind of the set.
     pub pset: &'a Pset,
-    /// The number of its CPUs.
+    /// The number of CPUs in the set.
     pub cpus: u64,
-    /// The fewest it may have.
+    /// The minimum number of CPUs in the set.
     pub least: u64,
-    /// The most.
+    /// The maximum number of CPUs in the set.
     pub most: u64,
-    /// All use by its zones, and by the system in the default set.
+    /// The use by the zones of the set, and for the default set also by the system.
     pub total: Use,
-    /// Use by the system.
+    /// The use by the system.
     pub system: Use,
-    /// The shares of its zones together; none when none has set any.
+    /// The sum of the shares of the set's zones; `None` if no zone sets shares.
     pub shares: Option<u64>,
-    /// Its zones, as places in [`Interval::rows`].
+    /// The zones of the set, as positions in [`Interval::rows`].
     pub rows: Vec<usize>,
 }
 
-/// A zone's part of a set of CPUs. Percentages are in hundredths of a percent.
+/// The part of a set of CPUs that a zone has. Percentages are in hundredths of a percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// The used part of the set.
+    /// How much of the set the zone used.
     pub percent: Option<u64>,
-    /// Its shares; none where no zone of the set has any.
+    /// The shares of the zone; `None` if no zone of the set has shares.
     pub shares: Option<u64>,
-    /// The zone's part of all shares in the set.
+    /// The zone's shares as a part of all shares in the set.
     pub percent_of_shares: Option<u64>,
-    /// The used part of the zone's entitlement: more than 100 percent when other zones left CPUs to
-    /// it.
+    /// How much of its entitlement the zone used: more than 100 percent if other zones left CPU
+    /// time to it.
     pub percent_of_entitled: Option<u64>,
 }
 
 impl Interval {
-    /// The sets of CPUs: the default one, those of pools, those of single zones.
+    /// Returns the sets of CPUs: first the default set, then those of pools, then those of single
+    /// zones.
     #[must_use]
     pub fn psets(&self) -> Vec<PsetUse<'_>> {
         const DEFAULT: &Pset = &Pset::Default;
@@ -52,7 +53,7 @@ impl Interval {
         for (place, row) in self.rows.iter().enumerate() {
             sets.entry(&row.setting.pset).or_default().push(place);
         }
-        // CPUs of pools and of single zones are used by no other zone.
+        // No other zone uses the CPUs of a pool or of a single zone.
         let taken: u64 = sets.keys().map(|pset| pset.cpus()).sum();
         let left = self.online.saturating_sub(taken).max(1);
         sets.into_iter()
@@ -93,14 +94,14 @@ impl Interval {
     }
 }
 
-/// The shares of a zone where some zone has set any: a zone without has one.
+/// Returns the shares of a zone, if any zone has set shares. A zone that sets none has one share.
 fn shares_of(row: &Row) -> Option<u64> {
     let set = row.setting.controls.cpu_shares;
     set.or((!row.is_global()).then_some(1))
 }
 
 impl Pset {
-    /// The CPUs that it has and the default set has not.
+    /// Returns the number of CPUs that are in this set and not in the default set.
     fn cpus(&self) -> u64 {
         match self {
             Self::Default => 0,
@@ -108,7 +109,7 @@ impl Pset {
         }
     }
 
-    /// Returns the name in reports: that of the pool, or of the zone that has the CPUs alone.
+    /// Returns the name for reports: that of the pool, or that of the only zone that uses the CPUs.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -118,7 +119,8 @@ impl Pset {
         }
     }
 
-    /// Returns the name that the set has on Solaris. CPUs of one zone are in a temporary pool there.
+    /// Returns the name that Solaris gives the set. On Solaris, the CPUs of one zone are in a
+    /// temporary pool.
     #[must_use]
     pub fn solaris_name(&self) -> Cow<'_, str> {
         match self {
@@ -139,9 +141,9 @@ impl Pset {
 }
 
 impl PsetUse<'_> {
-    /// Returns the used part of the set, in hundredths of a percent. The kernel and the host's own
-    /// processes are not kept off the CPUs of others, so those of the default set may seem to be
-    /// more than full; they are then shown as full.
+    /// Returns how much of the set was used, in hundredths of a percent. The kernel and the host's
+    /// own processes may run on CPUs of other sets, so the use of the default set may be above 100
+    /// percent. The result is then 100 percent.
     #[must_use]
     pub fn percent(&self, used: &Use) -> Option<u64> {
         let used = used.figures[Resource::Cpu]?;
@@ -149,8 +151,8 @@ impl PsetUse<'_> {
         Some(percent.min(10_000))
     }
 
-    /// Returns the part of a zone in the set. The global zone has no shares unless it was given
-    /// some: to the host all zones together are one group then.
+    /// Returns the part of the set that a zone has. The global zone has no shares unless they are
+    /// set, because to the host all zones together are one group.
     #[must_use]
     pub fn part(&self, row: &Row) -> Part {
         let percent_used = self.percent(&row.used);
@@ -269,7 +271,7 @@ mod tests {
         assert_eq!(three.shares, Some(3));
         assert_eq!(three.percent_of_shares, Some(7_500));
         assert_eq!(three.percent_of_entitled, Some(5_000));
-        // It has used the time that the other zone left.
+        // The zone has also used the CPU time that the other zone left.
         let one = psets[0].part(&interval.rows[2]);
         assert_eq!(
             (one.shares, one.percent_of_entitled),

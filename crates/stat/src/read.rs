@@ -1,9 +1,9 @@
-//! Reading the kernel's counters.
+//! Reads the counters of the kernel.
 //!
-//! A zone is found once, when its state file appears: the paths of its figures, and its
-//! settings. A sample then is a pread of two or three open files per zone. That zones
-//! come and go is heard of (inotify), and a zone that begins to shut down is read at that
-//! moment, so that little of its use has to be estimated.
+//! A zone is looked up once, when its state file appears: the paths of its counters, and its
+//! settings. A sample then costs a pread of two or three open files per zone. inotify reports zones
+//! that start and end. A zone that begins to shut down is read at that moment, so that little of
+//! its use has to be estimated.
 
 mod file;
 mod host;
@@ -30,28 +30,28 @@ use zone::Zone;
 /// Maximum number of samples between two reads of a zone's settings and state.
 const MAX_SAMPLES_UNREVIEWED: usize = 60;
 
-/// The counters to read besides CPU time, memory and swap space.
+/// The counters to read in addition to CPU time, memory and swap space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
 pub struct Wants {
-    /// Locked memory.
+    /// True to read locked memory.
     pub locked: bool,
-    /// Processes, threads and loop devices.
+    /// True to read the numbers of processes, threads and loop devices.
     pub counts: bool,
-    /// System V IPC; only root can tell that of zones.
+    /// True to read System V IPC. Only root can read that of zones.
     pub ipc: bool,
-    /// Time in which work waited.
+    /// True to read the time for which threads waited for resources.
     pub pressure: bool,
-    /// Bytes from and to disks.
+    /// True to read the bytes from and to disks.
     pub disk: bool,
-    /// Bytes received and sent.
+    /// True to read the bytes that zones received and sent.
     pub network: bool,
-    /// True if the number of times that zones reached their limits is read.
+    /// True to read the number of times that zones reached their limits.
     pub hits: bool,
 }
 
 impl Wants {
-    /// Everything.
+    /// All counters.
     pub const ALL: Self = Self {
         locked: true,
         counts: true,
@@ -63,32 +63,32 @@ impl Wants {
     };
 }
 
-/// Takes samples.
+/// Takes samples of the host and its zones.
 #[derive(Debug)]
 pub struct Sampler {
     root: Root,
     wants: Wants,
     watch: Option<Watch>,
     zones: BTreeMap<ZoneName, Zone>,
-    /// The last samples of zones that have ended since the last sample.
+    /// The last samples of zones that have ended since the previous sample.
     ended: Vec<ZoneSample>,
-    /// The group of all zones, and of it that of the zoneadmds.
+    /// The control group of all zones, and the one of the zoneadmds in it.
     group: PathBuf,
     group_cpu: File,
     daemons_cpu: File,
     host: host::Host,
     budget: Budget,
     buffer: Vec<u8>,
-    /// The zone at which the next review begins.
+    /// The index of the zone at which the next check of settings starts.
     next: usize,
-    /// The caller is in the one zone there is.
+    /// True if the caller is inside a zone and sees only this zone.
     is_inside: bool,
 }
 
 impl Sampler {
-    /// Takes samples of the active zones below a root. `files` is how many files of
-    /// the kernel it may keep open; where they do not suffice the rest is opened for
-    /// each sample.
+    /// Returns a sampler of the active zones below a root. `files` is the number of kernel files
+    /// that the sampler may keep open. If more are needed, the sampler opens the others for each
+    /// sample.
     #[must_use]
     pub fn new(root: Root, wants: Wants, files: usize) -> Self {
         let mut sampler = Self {
@@ -110,12 +110,12 @@ impl Sampler {
         sampler
     }
 
-    /// Takes samples of the zone that the caller is in. None when that zone does not
-    /// see its own control group. Everything but the zone itself is the system's.
+    /// Returns a sampler of the zone in which the caller is, or `None` if that zone does not see
+    /// its own control group. All use outside the zone counts as the system's.
     #[must_use]
     pub fn inside(name: &str, id: u32, wants: Wants) -> Option<Self> {
         let group = zone::own_group()?;
-        // Nothing is at this path: a zone sees no other zone.
+        // This path has no state files, because a zone sees no other zone.
         let mut sampler = Self::new(Root::new(&group), wants, 64);
         let zone = Zone::own(name, id, group)?;
         sampler.zones.insert(name.parse().ok()?, zone);
@@ -123,14 +123,15 @@ impl Sampler {
         Some(sampler)
     }
 
-    /// Becomes readable when zones come or go: [`Sampler::notice`] is then to be
-    /// called. None where the kernel does not tell; samples are right all the same.
+    /// Returns a descriptor that is readable when zones start or end; the caller then calls
+    /// [`Sampler::notice`]. `None` if the kernel does not report this; samples are correct all the
+    /// same.
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.watch.as_ref().map(Watch::descriptor)
     }
 
-    /// Notes which zones have come and gone.
+    /// Finds the zones that have started or ended.
     pub fn notice(&mut self) {
         let Some(watch) = &self.watch else { return };
         match watch.news() {
@@ -189,7 +190,7 @@ impl Sampler {
         }
     }
 
-    /// CPU time of all zones together, without that of the zoneadmds.
+    /// Returns the CPU time of all zones together, without that of the zoneadmds.
     fn zones_cpu(&mut self) -> Option<Counter> {
         if self.group.as_os_str().is_empty() {
             return None;
@@ -199,7 +200,7 @@ impl Sampler {
             let text = file.read(group, "cpu.stat", &mut self.budget, &mut self.buffer);
             let usec = text.ok().and_then(|text| parse::keyed(text, "usage_usec"));
             if usec.is_none() {
-                // It comes back with the next zone.
+                // The group is gone until the next zone starts.
                 file.close(&mut self.budget);
                 *file = File::Unknown;
             }
@@ -221,11 +222,11 @@ impl Sampler {
         limits::global_shares(&base)
     }
 
-    /// Looks at all state files, and watches from then on.
+    /// Reads all state files, and watches them from then on.
     fn look_at_all(&mut self) {
         let folder = self.root.run();
         if self.watch.is_none() {
-            // First, so that nothing is missed in between.
+            // The watch starts first, so that no change in between is missed.
             self.watch = Watch::new(&folder);
         }
         let mut there: Vec<ZoneName> = self.zones.keys().cloned().collect();
@@ -238,12 +239,12 @@ impl Sampler {
         }
     }
 
-    /// Looks at the state file of a zone.
+    /// Reads the state file of a zone.
     fn look_at(&mut self, name: &ZoneName) {
-        // One that cannot be read is not there: zoneadm list prints the error.
+        // A zone with an unreadable state file is left out: `zoneadm list` prints the error.
         let found = runtime::load_any(&self.root, name).ok().flatten();
         let Some(found) = found else {
-            // Its groups may be left, with the last of its figures.
+            // The groups of the zone may still exist, with its last figures.
             if let Some(zone) = self.zones.get_mut(name) {
                 zone.read(now(), self.wants, &mut self.budget, &mut self.buffer);
                 self.end(name);
@@ -280,8 +281,8 @@ impl Sampler {
         }
     }
 
-    /// Some of the zones each time: their liveness and settings. A limit that was written
-    /// to a control group itself shows then.
+    /// Checks some of the zones at each sample: if they live, and their settings. This finds limits
+    /// that a user wrote directly to a control group.
     fn review(&mut self) {
         let count = self.zones.len() / MAX_SAMPLES_UNREVIEWED + 1;
         let names = self.zones.keys().skip(self.next).take(count).cloned();
@@ -291,21 +292,21 @@ impl Sampler {
         } else {
             self.next + count
         };
-        // CPUs of pools and of single zones are dealt out again whenever another comes.
+        // The CPUs of pools and of single zones change whenever another zone claims CPUs.
         let has_own = |zone: &Zone| zone.last.setting.pset != Pset::Default;
         let own = self.zones.iter().filter(|(_, zone)| has_own(zone));
         names.extend(own.map(|(name, _)| name.clone()));
         for name in names {
             match self.zones.get_mut(&name) {
                 Some(zone) if zone.runtime.init.is_alive() => zone.review(&name, &self.root),
-                // zoneadmd is taking it down, or died with it.
+                // zoneadmd is tearing the zone down, or has died together with it.
                 Some(_) => self.end(&name),
                 None => {}
             }
         }
     }
 
-    /// A zone has ended.
+    /// Removes a zone that has ended, and keeps its last figures.
     fn end(&mut self, name: &ZoneName) {
         if let Some(zone) = self.zones.remove(name) {
             self.ended.push(zone.close(&mut self.budget));
@@ -313,7 +314,7 @@ impl Sampler {
     }
 }
 
-/// The time since the host booted.
+/// Returns the time since the host booted.
 fn now() -> Duration {
     Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default()
 }

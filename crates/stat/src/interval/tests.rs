@@ -1,4 +1,4 @@
-//! Sums, ends, reboots; and properties over samples that no kernel would give.
+//! Tests sums, ends of zones and reboots, and properties over samples that no kernel would return.
 
 use proptest::prelude::*;
 
@@ -81,7 +81,7 @@ fn the_rest_of_the_use_belongs_to_the_global_zone() {
 
 #[test]
 fn each_reading_has_its_own_time() {
-    // Read 0.1 s late: 1.1 s at full speed is one CPU all the same.
+    // The zone was read 0.1 s late: 1.1 s of CPU time in 1.1 s is one CPU all the same.
     let first = sample(0, 0, vec![zone("web", 1, 0, 0)]);
     let late = zone("web", 1, SECOND * 11 / 10, SECOND * 11 / 10);
     let interval = Interval::between(&first, &sample(SECOND, SECOND, vec![late]));
@@ -115,10 +115,10 @@ fn the_end_of_a_zone_is_what_all_have_used_but_not_those_that_live() {
         (cpu(&interval, "a"), cpu(&interval, "b")),
         (150_000, 200_000)
     );
-    // It has no memory any more.
+    // A zone that has ended has no memory.
     assert_eq!(used(&interval, "a", Resource::Physical), Some(0));
     assert_eq!(interval.rows[1].ran, Duration::from_micros(SECOND / 4));
-    // Without a group of all nothing is made up.
+    // Without a counter of all zones, no CPU time is estimated.
     second.zones_cpu = None;
     assert_eq!(cpu(&Interval::between(&first, &second), "a"), 100_000);
 }
@@ -226,7 +226,7 @@ prop_compose! {
 }
 
 proptest! {
-    /// Whatever the readings: nothing is more than there is, and totals are sums.
+    /// For any readings, no use is above the host's amount, and totals are sums.
     #[test]
     fn totals_are_sums_and_nothing_is_more_than_there_is(
         first in any_sample(SECOND),
@@ -261,7 +261,7 @@ proptest! {
         prop_assert_eq!(names.len(), interval.rows.len());
     }
 
-    /// Reports over them hold the same.
+    /// Reports over these intervals have the same properties.
     #[test]
     fn reports_are_within_what_there_is(
         first in any_sample(SECOND),

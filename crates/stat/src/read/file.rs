@@ -1,4 +1,4 @@
-//! Files of the kernel that are read again and again: opened once, read at their
+//! Files of the kernel that are read repeatedly: they are opened once, and each read starts at the
 //! beginning.
 
 use std::os::fd::OwnedFd;
@@ -7,38 +7,38 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, pread};
 
-/// Maximum size of a file that is read, in bytes: a line for each of many disks or links.
+/// Maximum size of a file, in bytes: enough for a line for each of many disks or links.
 pub(super) const MAX_FILE_BYTES: usize = 1 << 16;
 
-/// Files that may be open at a time, counted down by those that are.
+/// The number of files that may still be opened.
 #[derive(Debug)]
 pub(super) struct Budget(pub usize);
 
-/// A file that may be open.
+/// A file of the kernel, open or not.
 #[derive(Debug, Default)]
 pub(super) enum File {
-    /// It was not asked for yet.
+    /// The file was not opened yet.
     #[default]
     Unknown,
-    /// There is no such file.
+    /// The file does not exist.
     Missing,
-    /// It is read through this.
+    /// The file is open on this descriptor.
     Open(OwnedFd),
-    /// It is there; too many are open already.
+    /// The file exists, but too many files are open already.
     Closed,
 }
 
-/// Why there is nothing to read.
+/// The reason why a file has no text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nothing {
-    /// The group has no such file, or it may not be read.
+    /// The group has no such file, or the caller may not read it.
     Missing,
-    /// The group is gone.
+    /// The group no longer exists.
     Gone,
 }
 
 impl File {
-    /// The text of `folder/name`, in `buffer`.
+    /// Reads the text of `folder/name` into `buffer`, and returns it.
     pub(super) fn read<'b>(
         &mut self,
         folder: &Path,
@@ -72,7 +72,7 @@ impl File {
         text
     }
 
-    /// Closes it.
+    /// Closes the file.
     pub(super) fn close(&mut self, budget: &mut Budget) {
         if let Self::Open(_) = std::mem::take(self) {
             budget.0 += 1;
@@ -80,8 +80,8 @@ impl File {
     }
 }
 
-/// Reads an open file from its start. The files of control groups and of /proc are
-/// made at each read from there.
+/// Reads an open file from its start. For each such read, the kernel writes the content of files of
+/// control groups and of /proc again.
 fn from_start<'b>(fd: &OwnedFd, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], Nothing> {
     let mut length = 0;
     loop {
@@ -93,7 +93,8 @@ fn from_start<'b>(fd: &OwnedFd, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], Not
         }
         match pread(fd, &mut buffer[length..], length as u64) {
             Ok(0) => break,
-            // Most are short: there is no second call to find that out.
+            // Most files are short: a read that does not fill the buffer has reached the end, so no
+            // second call is needed.
             Ok(read) if length + read < buffer.len() && read < 3072 => {
                 length += read;
                 break;
@@ -124,7 +125,7 @@ mod tests {
         assert_eq!(read(&mut file).unwrap(), b"one");
         fs::write(dir.path().join("a"), "two").unwrap();
         assert_eq!(read(&mut file).unwrap(), b"two");
-        // The budget is spent: the next one is closed after reading.
+        // The budget of open files is used up, so the next file is closed after reading.
         let mut other = File::default();
         assert_eq!(read(&mut other).unwrap(), b"two");
         assert!(matches!(other, File::Closed));

@@ -1,4 +1,4 @@
-//! The host as a whole, from /proc.
+//! Reads the figures of the whole host from /proc.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use super::file::{Budget, File};
 use super::parse;
 use crate::sample::{HostSample, Pressure};
 
-/// Microseconds of a tick of /proc/stat: the kernel shows hundredths of a second.
+/// Microseconds in a tick of /proc/stat, which counts hundredths of a second.
 const TICK_MICROSECONDS: u64 = 10_000;
 
-/// The files of the host.
+/// The files in /proc about the host.
 #[derive(Debug, Default)]
 pub(super) struct Host {
     stat: File,
@@ -23,7 +23,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Reads the wanted figures.
+    /// Reads the requested figures.
     pub(super) fn read(
         &mut self,
         wants: Wants,
@@ -58,7 +58,7 @@ impl Host {
                 parse::number(&text)
             };
             host.max_processes = setting("pid_max");
-            // Threads have process ids, too.
+            // The limit on process ids also counts threads.
             let threads = setting("threads-max");
             host.max_lwps = threads.into_iter().chain(host.max_processes).min();
             host.lofi = Some(loop_devices());
@@ -92,14 +92,14 @@ impl Host {
     }
 }
 
-/// Takes the figures from /proc/meminfo.
+/// Reads the figures from /proc/meminfo.
 fn memory(host: &mut HostSample, text: &str) {
     let get = |key: &str| parse::meminfo(text, key);
     host.memory = get("MemTotal").unwrap_or_default();
     host.free = get("MemFree").unwrap_or_default();
     host.swap = get("SwapTotal").unwrap_or_default();
     host.swap_free = get("SwapFree").unwrap_or_default();
-    // A zone's group also counts Unevictable.
+    // A zone's control group counts unevictable memory, too.
     host.locked = get("Unevictable");
     let of_users = [
         "AnonPages",
@@ -112,14 +112,14 @@ fn memory(host: &mut HostSample, text: &str) {
     host.chargeable = bytes.fold(0, u64::saturating_add);
 }
 
-/// The number of threads in /proc/loadavg: `0.00 0.00 0.00 1/234 5678`.
+/// Returns the number of threads from /proc/loadavg: `0.00 0.00 0.00 1/234 5678`.
 fn threads(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     let of_all = text.split_ascii_whitespace().nth(3)?.split_once('/')?.1;
     of_all.parse().ok()
 }
 
-/// The number of processes, kernel threads among them.
+/// Returns the number of processes, with kernel threads.
 fn processes() -> u64 {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let is_process = |entry: &std::fs::DirEntry| {
@@ -129,7 +129,7 @@ fn processes() -> u64 {
     entries.filter(is_process).count() as u64
 }
 
-/// The number of loop devices that show a file.
+/// Returns the number of loop devices that are attached to a file.
 fn loop_devices() -> u64 {
     let entries = std::fs::read_dir("/sys/block").into_iter().flatten();
     let in_use = |entry: &std::fs::DirEntry| {

@@ -1,4 +1,4 @@
-//! System V IPC. IPC objects are visible only inside their IPC namespace.
+//! Reads System V IPC objects, which are visible only inside their IPC namespace.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use sys::process::ns;
 use super::parse;
 use crate::sample::Ipc;
 
-/// Maximum number of bytes of a list that are read.
+/// Maximum number of bytes to read from a list.
 const MAX_LIST_BYTES: u64 = 16 << 20;
 
 /// Returns the IPC objects of the calling thread's namespace.
@@ -23,7 +23,7 @@ pub(super) fn read() -> Option<Ipc> {
     parse::sysvipc(&list("shm")?, &list("sem")?, &list("msg")?)
 }
 
-/// The most that the calling thread's namespace may have.
+/// Returns the limits of the calling thread's namespace.
 pub(super) fn limits() -> Option<Ipc> {
     let words = |name: &str| {
         let text = fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
@@ -43,8 +43,9 @@ pub(super) fn limits() -> Option<Ipc> {
     })
 }
 
-/// Returns the IPC objects in the namespaces of these processes; none for those that cannot be
-/// entered. A thread goes there and ends there: no other may find itself elsewhere.
+/// Returns the IPC objects in the namespaces of these processes; `None` for a namespace that cannot
+/// be entered. A new thread enters the namespaces and then ends, so that no other thread changes
+/// its namespace.
 pub(super) fn of(processes: &[i32]) -> Vec<Option<Ipc>> {
     let visit = || {
         let one = |pid: &i32| {
