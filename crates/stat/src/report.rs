@@ -1,4 +1,4 @@
-//! Many intervals as one: total, average, high.
+//! Combines many intervals into one: total, average, high.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,22 +7,22 @@ use std::time::Duration;
 use crate::interval::{Interval, MILLION, Row, Use};
 use crate::resource::{Figures, Resource};
 
-/// The way in which many intervals become one.
+/// The way in which many intervals are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The use in all of the time, also when a zone did not run.
+    /// The average over the whole time, also while a zone did not run.
     Total,
-    /// The use while the zone ran.
+    /// The average over the time in which the zone ran.
     Average,
-    /// The most that was used in any of the intervals.
+    /// The maximum of all intervals.
     High,
 }
 
 impl Kind {
-    /// All of them, in the order of reports.
+    /// All kinds, in the order of reports.
     pub const ALL: [Self; 3] = [Self::Total, Self::Average, Self::High];
 
-    /// The name that zonestat(8) has for it.
+    /// Returns the name of the kind in zonestat(8).
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -38,21 +38,21 @@ impl Kind {
 pub struct Report {
     count: u64,
     elapsed: Duration,
-    /// The last one, for figures that cannot be added: sizes, settings.
+    /// The last interval, for figures that cannot be added: sizes and settings.
     last: Interval,
     total: Sum,
     system: Sum,
     rows: HashMap<Arc<str>, (Row, Sum)>,
 }
 
-/// Figures of one user of resources over many intervals.
+/// The figures of one user of resources over many intervals.
 #[derive(Clone, Debug, Default)]
 struct Sum {
     cpu_usec: u64,
-    /// The length of the intervals it was in, and their number.
+    /// The total length of the intervals in which the user was active, and their number.
     elapsed: Duration,
     count: u64,
-    /// Sums of all but CPUs, and the largest of all.
+    /// The sums of all figures except CPUs, and the maximum of each figure.
     figures: Figures,
     high: Figures,
 }
@@ -91,7 +91,7 @@ impl Sum {
     }
 }
 
-/// Millionths of CPUs.
+/// Returns millionths of CPUs.
 fn rate(usec: u64, elapsed: Duration) -> u64 {
     let millionths = u128::from(usec) * u128::from(MILLION);
     let rate = millionths.checked_div(elapsed.as_micros());
@@ -99,7 +99,7 @@ fn rate(usec: u64, elapsed: Duration) -> u64 {
 }
 
 impl Report {
-    /// Adds an interval.
+    /// Adds an interval to the report.
     pub fn add(&mut self, interval: &Interval) {
         self.count += 1;
         self.elapsed += interval.elapsed;
@@ -111,7 +111,7 @@ impl Report {
                 .entry(Arc::clone(&row.name))
                 .or_insert_with(|| (row.clone(), Sum::default()));
             let before = std::mem::replace(last, row.clone());
-            // Bytes add up: they are shown for the whole time.
+            // Bytes are summed, because reports show them for the whole time.
             if sum.count > 0 {
                 last.add_traffic(&before);
             }
@@ -126,7 +126,8 @@ impl Report {
         self.count
     }
 
-    /// All intervals as one; none when there was none. CPU times are sums in each kind.
+    /// Returns all intervals as one; `None` if there was no interval. CPU times are sums in each
+    /// kind.
     #[must_use]
     pub fn compute(&self, kind: Kind) -> Option<Interval> {
         if self.count == 0 {
@@ -160,7 +161,7 @@ impl Report {
 }
 
 impl Interval {
-    /// Makes the total the sum of its parts, because each of them was rounded.
+    /// Sets the total to the sum of its parts, because each part was rounded.
     fn add_up(&mut self) {
         let mut sum = self.system.figures;
         for row in &self.rows {

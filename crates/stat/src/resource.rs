@@ -1,4 +1,4 @@
-//! The resources of zonestat(8) and figures of them.
+//! The resources of zonestat(8), and figures of them.
 
 use std::ops::{Index, IndexMut};
 
@@ -7,12 +7,12 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 /// A resource that zones use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
-    /// CPUs, in millionths of one.
+    /// CPUs, in millionths of a CPU.
     Cpu,
-    /// Bytes of memory as the kernel charges it: with the cached pages of files, and
-    /// a page that several zones use charged to the one that used it first.
+    /// Bytes of memory as the kernel charges it: with the cached pages of files. A page that
+    /// several zones use is charged to the zone that used it first.
     Physical,
-    /// Bytes of memory and of swap space.
+    /// The sum of memory and swap space, in bytes.
     Virtual,
     /// Bytes of memory that cannot be swapped out.
     Locked,
@@ -36,7 +36,7 @@ impl Resource {
     /// The number of resources.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// All of them, in the order of reports.
+    /// All resources, in the order of reports.
     pub const ALL: [Self; 11] = [
         Self::Cpu,
         Self::Physical,
@@ -51,7 +51,7 @@ impl Resource {
         Self::MsgIds,
     ];
 
-    /// The name that zonestat(8) has for it.
+    /// Returns the name of the resource in zonestat(8).
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ impl Resource {
         }
     }
 
-    /// The key in JSON, with its unit.
+    /// Returns the key in JSON, with its unit.
     #[must_use]
     pub const fn key(self) -> &'static str {
         match self {
@@ -88,18 +88,18 @@ impl Resource {
     }
 }
 
-/// A figure for each resource; none where this host does not tell, or where there is
-/// no limit.
+/// A figure for each resource; `None` if this host does not count the resource, or if it has no
+/// limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures([Option<u64>; Resource::COUNT]);
 
 impl Figures {
-    /// Every resource with its figure.
+    /// Returns every resource with its figure.
     pub fn iter(&self) -> impl Iterator<Item = (Resource, Option<u64>)> + '_ {
         Resource::ALL.into_iter().zip(self.0)
     }
 
-    /// Combines the figures that both have; those that one of them has stay.
+    /// Combines the figures that both have. A figure that only one of them has stays unchanged.
     #[must_use]
     pub fn merge(&self, other: &Self, with: impl Fn(u64, u64) -> u64) -> Self {
         let mut merged = *self;
@@ -112,7 +112,7 @@ impl Figures {
         merged
     }
 
-    /// The sum.
+    /// Returns the sum of two sets of figures.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         self.merge(other, u64::saturating_add)

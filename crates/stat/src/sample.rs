@@ -1,4 +1,4 @@
-//! The kernel's counters at one moment.
+//! The counters of the kernel at one moment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,93 +6,92 @@ use std::time::Duration;
 use model::controls::Controls;
 use serde::Serialize;
 
-/// A look at the host and its zones.
+/// The counters of the host and its zones at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// Since the host booted.
+    /// The time of the sample since the host booted.
     pub at: Duration,
-    /// Seconds since 1970.
+    /// The time of the sample in seconds since 1970.
     pub unix: u64,
-    /// The host as a whole.
+    /// The counters of the whole host.
     pub host: HostSample,
-    /// CPU time of all zones together, those that have ended included; none when the
-    /// host has no group for zones.
+    /// CPU time of all zones together, with those that have ended; `None` if the host has no
+    /// control group for zones.
     pub zones_cpu: Option<Counter>,
-    /// CPU shares of the global zone, if it was given some.
+    /// CPU shares of the global zone, if they are set.
     pub global_shares: Option<u64>,
     /// The active zones.
     pub zones: Vec<ZoneSample>,
-    /// The last that was seen of zones that have ended since the sample before.
+    /// The last counters of the zones that have ended since the previous sample.
     pub ended: Vec<ZoneSample>,
-    /// The sample was taken inside the only zone in it, which must not see the rest of
-    /// the host.
+    /// True if the sample was taken inside its only zone, which must not see the rest of the host.
     pub is_inside: bool,
 }
 
-/// CPU time in microseconds and when it was read.
+/// CPU time in microseconds, and the time of its reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counter {
-    /// Since the host booted.
+    /// The time of the reading since the host booted.
     pub at: Duration,
-    /// Microseconds.
+    /// CPU time in microseconds.
     pub usec: u64,
 }
 
-/// The host as a whole. Memory in bytes.
+/// The counters of the whole host. Memory is in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostSample {
-    /// CPUs that there are.
+    /// The number of CPUs of the host.
     pub cpus: u64,
-    /// Of them, those that run programs.
+    /// The number of CPUs that are online.
     pub online: u64,
-    /// Busy time of all CPUs in microseconds, interrupts included.
+    /// Busy time of all CPUs in microseconds, with interrupts.
     pub busy_usec: u64,
-    /// The part of interrupts, which belong to no zone.
+    /// CPU time of interrupts in microseconds, which belong to no zone.
     pub interrupt_usec: u64,
-    /// Memory.
+    /// Total memory.
     pub memory: u64,
-    /// Memory that holds nothing.
+    /// Unused memory.
     pub free: u64,
-    /// Memory of processes and cached files, which zones can be charged for.
+    /// Memory of processes and cached files, which the kernel can charge to zones.
     pub chargeable: u64,
-    /// Swap space.
+    /// Total swap space.
     pub swap: u64,
-    /// Swap space that holds nothing.
+    /// Unused swap space.
     pub swap_free: u64,
-    /// Memory that is locked.
+    /// Locked memory.
     pub locked: Option<u64>,
-    /// Processes, threads.
+    /// The number of processes.
     pub processes: Option<u64>,
-    /// Threads.
+    /// The number of threads.
     pub lwps: Option<u64>,
     /// Loop devices in use.
     pub lofi: Option<u64>,
-    /// System V IPC of the host itself.
+    /// System V IPC objects of the host itself.
     pub ipc: Option<Ipc>,
-    /// The most processes that the kernel can have.
+    /// The maximum number of processes of the kernel.
     pub max_processes: Option<u64>,
-    /// The most threads.
+    /// The maximum number of threads.
     pub max_lwps: Option<u64>,
-    /// The most System V objects of the host itself.
+    /// The limits on System V IPC objects of the host itself.
     pub max_ipc: Option<Ipc>,
-    /// Time in which work waited.
+    /// The time for which threads of the host waited for resources.
     pub pressure: Option<Pressure>,
-    /// Bytes through the links of the host that are no loopback.
+    /// Bytes through the links of the host except loopback.
     pub network: Option<Traffic>,
 }
 
-/// A zone.
+/// The counters of a zone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ZoneSample {
-    /// Its name.
+    /// The name of the zone.
     pub name: Arc<str>,
-    /// Its numeric id, which no other boot has.
+    /// The numeric id of the zone, which is different at each boot.
     pub id: u32,
-    /// When it was booted, since the host booted.
+    /// The boot time of the zone, since the host booted.
     pub booted: Duration,
-    /// When its CPU time was read, since the host booted.
+    /// The time at which the CPU time was read, since the host booted.
     pub at: Duration,
-    /// CPU time since its boot in microseconds, that of ended processes included.
+    /// CPU time since the zone's boot in microseconds, with that of ended processes.
     pub cpu_usec: u64,
     /// Bytes of memory, with the cached pages of files.
     pub memory: Option<u64>,
@@ -100,111 +99,111 @@ pub struct ZoneSample {
     pub swap: Option<u64>,
     /// Bytes of memory that cannot be swapped out.
     pub locked: Option<u64>,
-    /// Processes.
+    /// The number of processes.
     pub processes: Option<u64>,
-    /// Threads.
+    /// The number of threads.
     pub lwps: Option<u64>,
-    /// System V IPC.
+    /// System V IPC objects.
     pub ipc: Option<Ipc>,
-    /// Time in which its work waited.
+    /// The time for which threads of the zone waited for resources.
     pub pressure: Option<Pressure>,
-    /// Bytes from and to disks since its boot.
+    /// Bytes that the zone read from disks and wrote to disks since its boot.
     pub disk: Option<Traffic>,
-    /// Bytes received and sent since its boot.
+    /// Bytes that the zone received and sent since its boot.
     pub network: Option<Traffic>,
-    /// Of them, through each link.
+    /// Bytes through each link of the zone.
     pub links: Arc<[LinkTraffic]>,
-    /// The number of times that it reached its limits since its boot.
+    /// The number of times that the zone reached its limits since its boot.
     pub hits: Option<Hits>,
     /// The settings of the zone.
     pub setting: Arc<Setting>,
 }
 
-/// The settings of a zone. It seldom changes, so samples share it.
+/// The settings of a zone. They seldom change, so samples share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
-    /// The limits in force.
+    /// The effective limits of the zone.
     pub controls: Controls,
-    /// The CPUs it runs on.
+    /// The CPUs on which the zone runs.
     pub pset: Pset,
-    /// The brand is one of kernel zones: memory and CPU are those of its machine.
+    /// True for a kernel zone: memory and CPU time are those of its guest.
     pub kernel: bool,
 }
 
-/// The CPUs that a zone runs on.
+/// The CPUs on which a zone runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Pset {
-    /// Those that it shares with the global zone.
+    /// The CPUs that the zone shares with the global zone.
     #[default]
     Default,
-    /// Those of a pool, under its name.
+    /// The CPUs of a pool with a name.
     Pool {
         /// The name of the pool.
         name: String,
         /// The number of CPUs.
         cpus: u64,
     },
-    /// Its own alone.
+    /// CPUs that only this zone uses.
     Dedicated {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
         /// The number of CPUs.
         cpus: u64,
-        /// The fewest it asked for.
+        /// The minimum number of CPUs that the zone requested.
         least: u64,
-        /// The most.
+        /// The maximum number of CPUs that the zone requested.
         most: u64,
     },
 }
 
-/// System V IPC in use, or the most of it.
+/// System V IPC objects in use, or the limits on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ipc {
     /// Bytes of shared memory.
     pub shm_memory: u64,
-    /// Segments.
+    /// The number of shared memory segments.
     pub shm_ids: u64,
-    /// Sets of semaphores.
+    /// The number of semaphore sets.
     pub sem_ids: u64,
-    /// Message queues.
+    /// The number of message queues.
     pub msg_ids: u64,
 }
 
-/// The time for which work waited for resources, in microseconds (PSI).
+/// The time for which threads waited for resources, in microseconds (PSI).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Pressure {
-    /// For a CPU.
+    /// The time of waiting for a CPU.
     pub cpu: Stall,
-    /// For memory.
+    /// The time of waiting for memory.
     pub memory: Stall,
-    /// For disks.
+    /// The time of waiting for disks.
     pub io: Stall,
 }
 
-/// Microseconds in which some or all work waited.
+/// The time in microseconds for which some or all threads waited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stall {
-    /// At least one thread waited.
+    /// The time for which at least one thread waited.
     pub some_usec: u64,
-    /// All of them did.
+    /// The time for which all threads waited.
     pub full_usec: u64,
 }
 
-/// Bytes in and out: received and sent, or read and written.
+/// Bytes in two directions: received and sent, or read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
-    /// Received, or read.
+    /// Bytes that were received or read.
     pub bytes_in: u64,
-    /// Sent, or written.
+    /// Bytes that were sent or written.
     pub bytes_out: u64,
 }
 
-/// Bytes through one link.
+/// The traffic of one link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LinkTraffic {
-    /// Its name in the zone, which the zone has chosen: without control characters.
+    /// The name of the link in the zone, without control characters. The zone chose this name.
     pub name: String,
-    /// Received and sent.
+    /// Bytes that were received and sent.
     #[serde(flatten)]
     pub traffic: Traffic,
 }
@@ -212,10 +211,10 @@ pub struct LinkTraffic {
 /// The number of times that a zone reached its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Hits {
-    /// Processes killed for want of memory.
+    /// Number of processes that the kernel killed because memory was short.
     pub oom_kills: u64,
-    /// Memory was at its limit, and pages had to be given back first.
+    /// Number of times that memory was at its limit and pages had to be reclaimed.
     pub memory_full: u64,
-    /// Threads refused.
+    /// Number of threads that the limit on threads refused.
     pub lwps_refused: u64,
 }

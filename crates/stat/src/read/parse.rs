@@ -1,19 +1,19 @@
-//! The kernel's texts as numbers. Unknown lines are ignored.
+//! Reads numbers from texts of the kernel, and ignores unknown lines.
 
 use std::sync::Arc;
 
 use crate::sample::{Ipc, LinkTraffic, Stall, Traffic};
 
-/// Maximum number of links that are listed each: a zone can make any number.
+/// Maximum number of links that are listed one by one. A zone can make any number of links.
 const MAX_LINKS: usize = 128;
 
-/// A file that holds one number.
+/// Reads a file that holds one number.
 pub(super) fn number(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     text.trim().parse().ok()
 }
 
-/// The number behind a word, in a file of lines of a word and a number.
+/// Returns the number behind a word, in a file of lines `word number`.
 pub(super) fn keyed(text: &[u8], key: &str) -> Option<u64> {
     text.split(|byte| *byte == b'\n').find_map(|line| {
         let value = line.strip_prefix(key.as_bytes())?.strip_prefix(b" ")?;
@@ -21,7 +21,7 @@ pub(super) fn keyed(text: &[u8], key: &str) -> Option<u64> {
     })
 }
 
-/// A pressure file: `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`, and `full`.
+/// Reads a pressure file: `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`, and `full`.
 pub(super) fn stall(text: &[u8]) -> Option<Stall> {
     let text = std::str::from_utf8(text).ok()?;
     let total = |kind: &str| {
@@ -34,7 +34,7 @@ pub(super) fn stall(text: &[u8]) -> Option<Stall> {
     })
 }
 
-/// io.stat of v2: `8:0 rbytes=1 wbytes=2 rios=...`, a line per disk.
+/// Reads io.stat of v2: `8:0 rbytes=1 wbytes=2 rios=...`, one line per disk.
 pub(super) fn io_stat(text: &[u8]) -> Option<Traffic> {
     let text = std::str::from_utf8(text).ok()?;
     let mut sum = Traffic::default();
@@ -48,7 +48,7 @@ pub(super) fn io_stat(text: &[u8]) -> Option<Traffic> {
     Some(sum)
 }
 
-/// blkio.throttle.io_service_bytes of v1: `8:0 Read 4096`, lines per disk and kind.
+/// Reads blkio.throttle.io_service_bytes of v1: `8:0 Read 4096`, one line per disk and kind.
 pub(super) fn blkio(text: &[u8]) -> Option<Traffic> {
     let text = std::str::from_utf8(text).ok()?;
     let mut sum = Traffic::default();
@@ -66,15 +66,15 @@ pub(super) fn blkio(text: &[u8]) -> Option<Traffic> {
     Some(sum)
 }
 
-/// Bytes of all links but loopback, and of each of them, in the order of their names.
+/// The bytes of all links except loopback, and of each link, in the order of their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Links {
     pub sum: Traffic,
     pub each: Arc<[LinkTraffic]>,
 }
 
-/// /proc/PID/net/dev. A zone gives its links the names that it likes, of any bytes but
-/// white space, colon and slash.
+/// Reads /proc/PID/net/dev. A zone chooses the names of its links: any bytes except white space,
+/// colon and slash.
 pub(super) fn links(text: &[u8]) -> Option<Links> {
     let mut sum = Traffic::default();
     let mut each = Vec::new();
@@ -103,8 +103,8 @@ pub(super) fn links(text: &[u8]) -> Option<Links> {
     })
 }
 
-/// Busy time and interrupts of all CPUs in the first line of /proc/stat, in ticks of
-/// a hundredth of a second.
+/// Returns the busy time and the interrupt time of all CPUs from the first line of /proc/stat, in
+/// hundredths of a second.
 pub(super) fn busy(text: &[u8]) -> Option<(u64, u64)> {
     let line = text.split(|byte| *byte == b'\n').next()?;
     let line = std::str::from_utf8(line).ok()?.strip_prefix("cpu ")?;
@@ -113,7 +113,7 @@ pub(super) fn busy(text: &[u8]) -> Option<(u64, u64)> {
         .take(7)
         .map_while(|word| word.parse().ok())
         .collect();
-    // Idle and waiting for disks are between them.
+    // The fields in between are idle time and time of waiting for disks.
     let &[user, nice, system, _, _, interrupts, soft] = ticks.as_slice() else {
         return None;
     };
@@ -122,13 +122,13 @@ pub(super) fn busy(text: &[u8]) -> Option<(u64, u64)> {
     Some((programs.saturating_add(interrupts), interrupts))
 }
 
-/// The number of CPUs in a list like `0-3,5`.
+/// Returns the number of CPUs in a list like `0-3,5`.
 pub(super) fn cpus(text: &[u8]) -> Option<u64> {
     let list = limits::CpuSet::parse(std::str::from_utf8(text).ok()?);
     u64::try_from(list.len()).ok().filter(|cpus| *cpus > 0)
 }
 
-/// A line of /proc/meminfo, in bytes.
+/// Returns the value of a line of /proc/meminfo, in bytes.
 pub(super) fn meminfo(text: &str, key: &str) -> Option<u64> {
     let value = text
         .lines()
@@ -137,7 +137,7 @@ pub(super) fn meminfo(text: &str, key: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// The files of /proc/sysvipc, which have a line for each object below a header.
+/// Reads the files of /proc/sysvipc, which have a header, and then a line for each object.
 pub(super) fn sysvipc(shm: &str, sem: &str, msg: &str) -> Option<Ipc> {
     let count = |text: &str| u64::try_from(text.lines().skip(1).count()).ok();
     let mut header = shm.lines().next()?.split_ascii_whitespace();
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!((seen.sum.bytes_in, seen.sum.bytes_out), (3, 3));
         let names: Vec<&str> = seen.each.iter().map(|link| link.name.as_str()).collect();
         assert_eq!(names, ["a\u{fffd}", "z?[2J"]);
-        // As many as it likes.
+        // A zone can make as many links as it likes.
         for number in 0..1000 {
             text.extend(format!("v{number}: 1 0 0 0 0 0 0 0 1 0 0 0 0 0 0 0\n").bytes());
         }

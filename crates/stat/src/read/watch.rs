@@ -1,4 +1,4 @@
-//! Hearing of zones that come and go.
+//! Watches for zones that start and end.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,24 +7,24 @@ use std::path::Path;
 use model::ZoneName;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
-/// End of the names of state files.
+/// The suffix of the names of state files.
 const SUFFIX: &str = ".state";
 
 /// A watch over the state files of zones.
 #[derive(Debug)]
 pub(super) struct Watch(OwnedFd);
 
-/// The changes since the last look.
+/// The changes since the last call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct News {
-    /// Zones whose state file is another one, or gone.
+    /// Zones whose state file was replaced or removed.
     pub zones: Vec<ZoneName>,
-    /// Something was missed: look at everything.
+    /// The kernel lost events, so the caller must read all state files.
     pub missed: bool,
 }
 
 impl Watch {
-    /// Begins to watch a folder; none when it is not there or the kernel refuses.
+    /// Starts to watch a folder. Returns `None` if the folder does not exist or the kernel refuses.
     pub(super) fn new(folder: &Path) -> Option<Self> {
         let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
         let flags = WatchFlags::MOVED_TO
@@ -36,12 +36,12 @@ impl Watch {
         Some(Self(events))
     }
 
-    /// Becomes readable when there is news.
+    /// Returns a descriptor that is readable when there are changes.
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 
-    /// Returns the changes since the last look; none when the folder itself is gone.
+    /// Returns the changes since the last call; `None` if the folder itself was removed.
     pub(super) fn news(&self) -> Option<News> {
         let mut news = News::default();
         let mut buffer = [MaybeUninit::uninit(); 8192];
@@ -66,7 +66,7 @@ impl Watch {
     }
 }
 
-/// The zone of a state file.
+/// Returns the name of the zone to which a state file belongs.
 pub(super) fn of_state_file(file: &str) -> Option<ZoneName> {
     file.strip_suffix(SUFFIX)?.parse().ok()
 }

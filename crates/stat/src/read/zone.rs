@@ -1,4 +1,4 @@
-//! An active zone: where its figures are, and reading them.
+//! Finds and reads the figures of an active zone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,17 +20,17 @@ use crate::sample::{Hits, Pressure, Pset, Setting, Stall, Traffic, ZoneSample};
 /// Ticks per second of the times in /proc/PID/stat.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// Groups in a zone's group, and in those: where processes are looked for.
+/// Depth of control groups, below a zone's group, in which processes are searched.
 const MAX_DEPTH: u32 = 16;
 
-/// The files that hold the figures of memory.
+/// The files that hold the memory figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Memory {
-    /// memory.current and memory.swap.current in the v2 group.
+    /// The files memory.current and memory.swap.current in the v2 group.
     V2,
-    /// memory.usage_in_bytes and memory.memsw.usage_in_bytes in this group.
+    /// The files memory.usage_in_bytes and memory.memsw.usage_in_bytes in this v1 group.
     V1(PathBuf),
-    /// None.
+    /// The host does not account memory.
     None,
 }
 
@@ -38,7 +38,7 @@ enum Memory {
 #[derive(Debug)]
 pub(super) struct Zone {
     pub runtime: Runtime,
-    /// The last sample.
+    /// The last sample of the zone.
     pub last: ZoneSample,
     v2: PathBuf,
     memory: Memory,
@@ -62,7 +62,7 @@ struct Files {
 }
 
 impl Zone {
-    /// Finds the files of a zone; none when its state file names no group.
+    /// Finds the files of a zone. Returns `None` if its state file names no group.
     pub(super) fn new(name: &ZoneName, runtime: Runtime, root: &Root) -> Option<Self> {
         let v2 = runtime.cgroups.first()?.clone();
         let memory = if v2.join("memory.current").exists() {
@@ -106,7 +106,8 @@ impl Zone {
         })
     }
 
-    /// The zone that the caller is in, whose processes are in this group and below.
+    /// Returns the zone in which the caller is. Its processes are in this group and the groups
+    /// below.
     pub(super) fn own(name: &str, id: u32, group: PathBuf) -> Option<Self> {
         let init = Process::find(1)?;
         let runtime = Runtime {
@@ -125,11 +126,11 @@ impl Zone {
             auxiliary: String::new(),
             pager: None,
         };
-        // There is no configuration here.
+        // Inside a zone its configuration is not visible.
         Self::new(&name.parse().ok()?, runtime, &Root::new(Path::new("/")))
     }
 
-    /// Reads its settings again.
+    /// Reads the settings of the zone again.
     pub(super) fn review(&mut self, name: &ZoneName, root: &Root) {
         let setting = setting(name, &self.runtime, root);
         if *self.last.setting != setting {
@@ -137,8 +138,8 @@ impl Zone {
         }
     }
 
-    /// Reads its figures into `last`. False when its groups are gone; `last` then has the former
-    /// figures.
+    /// Reads the zone's figures into `last`. Returns false if the groups of the zone no longer
+    /// exist; `last` then keeps the former figures.
     pub(super) fn read(
         &mut self,
         now: Duration,
@@ -149,7 +150,7 @@ impl Zone {
         let (files, last) = (&mut self.files, &mut self.last);
         match files.cpu.read(&self.v2, "cpu.stat", budget, buffer) {
             Ok(text) => match parse::keyed(text, "usage_usec") {
-                // A counter does not run backwards, whatever a kernel says.
+                // A counter never decreases, whatever the kernel returns.
                 Some(usec) => last.cpu_usec = usec.max(last.cpu_usec),
                 None => return false,
             },
@@ -170,7 +171,8 @@ impl Zone {
             Memory::V1(group) => {
                 last.memory = number(&mut files.memory, group, "memory.usage_in_bytes");
                 let both = number(&mut files.swap, group, "memory.memsw.usage_in_bytes");
-                // Read one after the other: the sum may be the older number.
+                // The two values are read one after the other, so the sum may be older than the
+                // other value.
                 let swap = last.memory.zip(both);
                 last.swap = swap.map(|(memory, both)| both.saturating_sub(memory));
             }
@@ -225,7 +227,7 @@ impl Zone {
         true
     }
 
-    /// Closes its files. Returns the last figures.
+    /// Closes the files of the zone. Returns the last figures.
     pub(super) fn close(self, budget: &mut Budget) -> ZoneSample {
         let files = self.files;
         let [cpu, memory, io] = files.pressure;
@@ -254,7 +256,7 @@ pub(super) fn own_group() -> Option<PathBuf> {
     point.join("cpu.stat").exists().then_some(point)
 }
 
-/// The first of the groups that has a file.
+/// Returns the first of the groups that has a file with this name.
 fn with(groups: &[PathBuf], file: &str) -> Option<PathBuf> {
     let mut groups = groups.iter();
     groups.find(|group| group.join(file).exists()).cloned()
@@ -298,7 +300,7 @@ fn disk(
     }
 }
 
-/// The number of processes in a group and in those below it.
+/// Returns the number of processes in a group and in the groups below it.
 fn processes(group: &Path, depth: u32) -> u64 {
     let text = fs::read(group.join("cgroup.procs")).unwrap_or_default();
     let mut count = text.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -313,7 +315,8 @@ fn processes(group: &Path, depth: u32) -> u64 {
     count
 }
 
-/// Returns the settings of a zone: those in the kernel, and those that only the configuration has.
+/// Returns the settings of a zone: those from the kernel, and those that only the configuration
+/// has.
 fn setting(name: &ZoneName, runtime: &Runtime, root: &Root) -> Setting {
     let asked = &runtime.controls;
     let shown = ZoneCgroups::from_paths(&runtime.cgroups)
@@ -343,15 +346,15 @@ fn setting(name: &ZoneName, runtime: &Runtime, root: &Root) -> Setting {
         },
         (None, None) => Pset::Default,
     };
-    // The running configuration is for root's eyes.
+    // Only root can read the running configuration.
     let config = store::xml::load_running(root, name)
         .or_else(|_| store::xml::load(root, name))
         .ok();
     let controls = Controls {
-        // Who has set none has one, which is nothing to show by itself.
+        // A zone that sets no shares has one share, which reports do not show.
         cpu_shares: asked.cpu_shares.map(|set| shown.cpu_shares.unwrap_or(set)),
         swap: shown.swap.filter(|_| asked.swap.is_some()),
-        // One limit for both: the configured control tells which one was meant.
+        // One kernel limit serves two controls: the configuration tells which control was set.
         max_processes: asked.max_processes,
         max_lwps: match asked.max_lwps {
             None if asked.max_processes.is_some() => None,
@@ -427,7 +430,7 @@ mod tests {
         assert_eq!((seen.locked, seen.processes), (Some(2), Some(3)));
         assert_eq!((seen.lwps, seen.pressure, seen.disk), (None, None, None));
 
-        // A counter that would run backwards stands still.
+        // A counter that would decrease keeps its value.
         fs::write(v2.join("cpu.stat"), "usage_usec 70\n").unwrap();
         assert!(zone.read(now, Wants::default(), &mut budget, &mut buffer));
         assert_eq!(zone.last.cpu_usec, 77);
