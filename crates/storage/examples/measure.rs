@@ -1,8 +1,8 @@
-//! Measures the cost of a clone, a seal and a mounted root.
+//! Measures the duration of a clone, of a seal and of the mount of a root.
 //!
-//! `measure DIR [N]`: makes N (1,000) clones of a small origin in DIR, a folder
-//! that is made and removed, and prints minimum and median in microseconds.
-//! Needs root; works in a mount namespace of its own.
+//! `measure DIR [N]` makes N clones (default: 1,000) of a small origin in the folder DIR, and
+//! prints the minimum and median duration in microseconds. The program creates DIR and removes it
+//! at the end. It needs root and runs in its own mount namespace.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -88,7 +88,7 @@ fn measure(dir: &Path, count: usize) -> Outcome<()> {
     report("clone of an unchanged origin", &clone[1.min(count - 1)..]);
     report("settle, index on the same file system", &settle);
 
-    // Kept, as running zones keep them.
+    // The mounts stay, as the roots of running zones stay mounted.
     let (mut mount, mut tidy, mut unmount) = (Vec::new(), Vec::new(), Vec::new());
     let mut alive = Vec::new();
     for made in &clones {

@@ -1,9 +1,8 @@
-//! Mounts a stack as one tree, under the owners that a zone sees.
+//! Mounts a stack of layers as one tree, with the file owners that the zone sees.
 //!
-//! Each layer becomes a mount of its own, id-mapped, `nodev` and, but for the
-//! top, read-only; overlay is put together from those, as overlay itself
-//! cannot be id-mapped. Its options are all said explicitly, because
-//! distributions build kernels with different defaults:
+//! Each layer becomes its own mount: id-mapped, `nodev` and, except for the top, read-only. The
+//! overlay is built from these mounts, because an overlay itself cannot be id-mapped. All options
+//! of the overlay are set explicitly, because distributions build kernels with different defaults:
 //!
 //! | option | why |
 //! |---|---|
@@ -13,7 +12,8 @@
 //! | `xino=off` | layers of one file system have right inode numbers without it; on several it would depend on unused bits |
 //! | `nfs_export=off` | needs an index |
 //!
-//! Trusted attributes are used, not `userxattr`: that excludes `redirect_dir`.
+//! Overlay stores its attributes as `trusted.overlay.*`, because the option `userxattr` excludes
+//! `redirect_dir`.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -27,17 +27,18 @@ use crate::layout::{ROOT, WORK};
 use crate::stack::Stack;
 use crate::{fstype, zfs};
 
-/// Mounts `stack`, detached: the caller attaches it or hands it on.
+/// Mounts `stack` as a detached mount, which the caller attaches or passes on.
 ///
-/// With `idmap`, a user namespace, files show the owners it maps; `base` is the
-/// host's number of the zone's first id. Without it owners are as on disk.
+/// `idmap` is a user namespace: the files show the owners to which this namespace maps them, and
+/// `base` is the host's number of the zone's first id. Without `idmap` the files show the owners
+/// stored on disk.
 ///
-/// The calling thread needs a mount namespace of its own, made by it with
-/// `unshare` (then its working directory is its own, too) and without
-/// propagation: the layers are attached at `scratch`, any folder, until this
-/// returns. Kernel 6.1 takes no detached ones, and on 6.18, which does, this is
-/// as fast: closing a detached mount waits for an RCU grace period each,
-/// letting go of the scratch folder for one in all.
+/// The calling thread needs its own mount namespace without propagation. The thread itself must
+/// have made this namespace with `unshare`, which also gives it its own working directory. The
+/// layers are attached at `scratch`, any folder, until this function returns. Overlay on kernel 6.1
+/// accepts no detached mounts as layers. Kernel 6.18 accepts them, but the scratch folder is as
+/// fast: closing each detached mount waits for one RCU grace period, while detaching the scratch
+/// folder waits for one in total.
 pub fn assemble(
     stack: &Stack,
     idmap: Option<BorrowedFd<'_>>,
@@ -47,9 +48,9 @@ pub fn assemble(
     assemble_keeping(stack, idmap, base, scratch).map(|(mount, _)| mount)
 }
 
-/// [`assemble`], but `scratch` stays covered until the returned [`Scratch`] is
-/// dropped: that waits for an RCU grace period, some 30 us on an idle machine
-/// and 4 ms on a busy one, which a boot need not wait for.
+/// Mounts `stack` like [`assemble`], but the mounts of the layers stay at `scratch` until the
+/// returned [`Scratch`] is dropped. The drop waits for an RCU grace period (about 30 us on an idle
+/// host, 4 ms on a busy host), and a boot need not wait for it.
 pub fn assemble_keeping(
     stack: &Stack,
     idmap: Option<BorrowedFd<'_>>,
@@ -57,7 +58,8 @@ pub fn assemble_keeping(
     scratch: &Path,
 ) -> Result<(MountFd, Option<Scratch>)> {
     if stack.lowers.is_empty() {
-        // Its files are stored as the zone is to see them.
+        // Without id-mapped mounts on ZFS, the files are already stored with the host ids of this
+        // zone, so this root needs no id map.
         let given = idmap.is_some() && zfs::is_given(&stack.top, base)?;
         let idmap = idmap.filter(|_| !given);
         let top = layer(&stack.top, idmap, MountAttrFlags::empty())?;
@@ -74,7 +76,7 @@ pub fn assemble_keeping(
     Ok((mount, Some(place)))
 }
 
-/// Puts the layers into the scratch folder and mounts them as one.
+/// Attaches the layers in the scratch folder and mounts them as one overlay.
 fn assemble_here(
     place: &Scratch,
     stack: &Stack,
@@ -89,21 +91,23 @@ fn assemble_here(
         place.attach(&lower, &name)?;
         names.push(name);
     }
-    // Top and work through one mount: overlay renames from one to the other.
+    // The top and the work folder must be in one mount, because overlay renames files from the work
+    // folder to the top.
     let both = stack.top.parent().unwrap_or(&stack.zonepath);
     let top = layer(both, idmap, MountAttrFlags::empty())?;
     place.attach(&top, TOP)?;
-    // Overlay makes files in `work` as the user who mounted it, and the host's root has no id on an
-    // id-mapped mount.
+    // Overlay creates files in `work` as the user who mounted the overlay, and the host's root has
+    // no id on an id-mapped mount.
     match idmap {
         Some(_) => sys::idmap::with_fs_ids(base, || overlay(&names, Some(TOP), stack.volatile))?,
         None => overlay(&names, Some(TOP), stack.volatile),
     }
 }
 
-/// Mounts `stack` read-only, with the owners as on disk. Neither top nor work folder are touched,
-/// so this is safe while the zone runs; concurrent changes of the zone may or may not show. As for
-/// [`assemble`], the calling thread needs a mount namespace of its own.
+/// Mounts `stack` read-only, with the owners stored on disk. This function changes neither the top
+/// nor the work folder, so it is safe while the zone runs. Changes that the zone makes meanwhile
+/// may or may not be visible. As for [`assemble`], the calling thread needs its own mount
+/// namespace.
 pub fn view(stack: &Stack, scratch: &Path) -> Result<MountFd> {
     let top = layer(&stack.top, None, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
     if stack.lowers.is_empty() {
@@ -138,7 +142,7 @@ fn working_folder() -> Result<OwnedFd> {
     .map_err(|e| Error::io("open", ".", e))
 }
 
-/// A layer as a mount.
+/// Opens a layer as a detached mount.
 fn layer(path: &Path, idmap: Option<BorrowedFd<'_>>, set: MountAttrFlags) -> Result<MountFd> {
     let mount = sys::mount::open_tree(CWD, path, Extent::One)?;
     let attr = Attr {
@@ -159,8 +163,8 @@ fn layer(path: &Path, idmap: Option<BorrowedFd<'_>>, set: MountAttrFlags) -> Res
     }
 }
 
-/// Makes an overlay of the mounts in the working directory. It is writable if `both` is the name
-/// under which the folder of top and work is attached.
+/// Mounts an overlay of the layers that are attached in the working directory. The overlay is
+/// writable if `both` is the name at which the folder of the top and the work folder is attached.
 fn overlay(lowers: &[String], both: Option<&str>, volatile: bool) -> Result<MountFd> {
     let lowers = lowers.join(":");
     let mut params = vec![
@@ -187,11 +191,12 @@ fn overlay(lowers: &[String], both: Option<&str>, volatile: bool) -> Result<Moun
     Ok(sys::mount::new_fs("overlay", &params, attrs)?)
 }
 
-/// The name in the scratch folder under which the top's folder is attached.
+/// The name in the scratch folder at which the folder of the top is attached.
 const TOP: &str = "t";
 
-/// The layers of an assembled root, each a mount in a small file system at the
-/// scratch folder. Overlay has its own copies: dropping this only tidies up.
+/// The layers of an assembled root, each one a mount in a small tmpfs at the scratch folder.
+/// Overlay has its own copies of these mounts, so dropping a `Scratch` only removes the extra
+/// mounts.
 #[derive(Debug)]
 pub struct Scratch {
     place: PathBuf,
@@ -211,8 +216,8 @@ impl Scratch {
         })
     }
 
-    /// Makes it the working directory, so that layers have short names: an
-    /// option holds 255 bytes.
+    /// Makes the scratch folder the working directory, so that the layers have short names: a mount
+    /// option holds at most 255 bytes.
     fn enter(&self) -> Result<()> {
         rustix::process::fchdir(&self.tmpfs).map_err(|e| Error::io("fchdir", &self.place, e))
     }
@@ -226,8 +231,8 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A failure leaves an unused mount in a namespace that ends with its processes, which is
-        // better than losing the overlay.
+        // A failed detach leaves an unused mount in a namespace that ends with its processes. That
+        // is better than the loss of the overlay.
         let _ = sys::mount::detach(&self.place);
     }
 }

@@ -1,7 +1,7 @@
-//! Owner, mode and extended attributes of a root folder.
+//! The owner, mode and extended attributes of a root folder.
 //!
-//! In an overlay the topmost layer's root folder decides how `/` looks in the zone, so
-//! each new top copies the attributes of the sealed one.
+//! In an overlay, the root folder of the topmost layer sets the attributes of `/` in the zone.
+//! Therefore each new top gets the attributes of the sealed top.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -14,17 +14,19 @@ use rustix::io::Errno;
 use crate::error::Result;
 use crate::folder::Folder;
 
-/// The prefix of overlay's own attributes; they describe one place in one stack.
+/// The prefix of the extended attributes that overlay itself writes. They are valid only at one
+/// position in one stack, so they are not copied.
 const OVERLAY: &[u8] = b"trusted.overlay.";
 
-/// The kernel's limit for one attribute and for the list of names.
+/// The kernel's limit, in bytes, for the value of one extended attribute and for the list of
+/// attribute names.
 const XATTR_LIMIT: usize = 65_536;
 
-/// Extended attributes by name.
+/// Extended attributes: name to value.
 pub(crate) type Xattrs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Attributes of a folder. Equal when a zone could not tell them apart, but
-/// for the times.
+/// The attributes of a folder. Two values are equal if a zone could not tell the folders apart,
+/// except by their times.
 #[derive(Debug, Clone)]
 pub(crate) struct Attributes {
     mode: u32,
@@ -55,7 +57,7 @@ impl Attributes {
         })
     }
 
-    /// Gives a new folder these attributes.
+    /// Sets these attributes on a new folder.
     pub(crate) fn apply(&self, folder: &Folder) -> Result<()> {
         rustix::fs::fchown(
             folder,
@@ -63,7 +65,7 @@ impl Attributes {
             Some(Gid::from_raw(self.gid)),
         )
         .map_err(|e| folder.fail("fchown", "", e))?;
-        // After the owner: chown clears set-id bits.
+        // The mode is set after the owner, because chown clears the set-id bits.
         rustix::fs::fchmod(folder, Mode::from_raw_mode(self.mode))
             .map_err(|e| folder.fail("fchmod", "", e))?;
         for (name, value) in &self.xattrs {
@@ -74,7 +76,7 @@ impl Attributes {
     }
 }
 
-/// Access and modification time as `futimens` takes them.
+/// Returns the access and modification times in the form that `futimens` takes.
 pub(crate) fn times(stat: &rustix::fs::Stat) -> Timestamps {
     let nanoseconds = |n: u64| i64::try_from(n).unwrap_or(0);
     Timestamps {
@@ -89,7 +91,8 @@ pub(crate) fn times(stat: &rustix::fs::Stat) -> Timestamps {
     }
 }
 
-/// Reads all extended attributes; none where the file system has none.
+/// Reads all extended attributes of a file. Returns an empty map if the file system has no extended
+/// attributes.
 pub(crate) fn xattrs(file: impl AsFd) -> rustix::io::Result<Xattrs> {
     let file = file.as_fd();
     let names = match grow(|buffer| rustix::fs::flistxattr(file, buffer)) {
@@ -103,7 +106,7 @@ pub(crate) fn xattrs(file: impl AsFd) -> rustix::io::Result<Xattrs> {
             Ok(value) => {
                 xattrs.insert(name.to_vec(), value);
             }
-            // Removed since it was listed.
+            // The attribute was removed after the names were listed.
             Err(Errno::NODATA) => {}
             Err(e) => return Err(e),
         }
@@ -111,7 +114,7 @@ pub(crate) fn xattrs(file: impl AsFd) -> rustix::io::Result<Xattrs> {
     Ok(xattrs)
 }
 
-/// Calls with a longer buffer when a short one is not enough.
+/// Repeats `call` with a longer buffer while the buffer is too short.
 pub(crate) fn grow(
     call: impl Fn(&mut [u8]) -> rustix::io::Result<usize>,
 ) -> rustix::io::Result<Vec<u8>> {

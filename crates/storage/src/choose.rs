@@ -1,4 +1,4 @@
-//! Chooses the kind of storage of a zonepath.
+//! Chooses the storage driver of a zonepath.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use crate::layout::ROOT;
 use crate::zfs;
 use crate::zfs::Zfs;
 
-/// The driver of the dataset at `zonepath`; where there is none, the one that suits
-/// the file system, of the next folder above while the zonepath is not made.
+/// Returns the driver of the dataset at `zonepath`. Without a dataset, returns the driver that
+/// suits the file system of the zonepath, or of its nearest existing parent folder.
 pub fn driver_at(zonepath: &Path) -> Result<&'static dyn Driver> {
     static FOLDERS: Layered = Layered(Form::Folder);
     static SUBVOLUMES: Layered = Layered(Form::Volume);
@@ -25,7 +25,8 @@ pub fn driver_at(zonepath: &Path) -> Result<&'static dyn Driver> {
     let form = match Folder::open(zonepath) {
         Ok(folder) => {
             folder.must_be_known()?;
-            // Without a look at more: a dataset may be half removed.
+            // This check comes first and looks at nothing else, because a ZFS dataset may be half
+            // removed.
             if zfs::is_at(&folder)? {
                 return Ok(&Zfs);
             }

@@ -1,4 +1,4 @@
-//! Removes the leftovers of crashes from a folder of layers.
+//! Removes the files that crashes left in a folder of layers.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,37 +16,38 @@ use crate::remove;
 /// The result of [`collect`].
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Collected {
-    /// References removed because their dataset stands on another layer.
+    /// Number of removed references whose dataset uses another layer.
     pub stale_refs: usize,
-    /// Trees removed: unused layers, and removals that were cut off.
+    /// Number of removed trees: unused layers, and trees whose removal was interrupted.
     pub removed: usize,
-    /// The targets of references that have no dataset: the zone was moved or deleted by hand. Their
-    /// layers are kept.
+    /// The targets of references whose dataset does not exist, because the zone was moved or
+    /// deleted by hand. The layers of these references are kept.
     pub lost: Vec<PathBuf>,
 }
 
-/// The treatment of a layer whose user cannot be found.
+/// The treatment of a layer whose user (a dataset that references it) cannot be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
-    /// Keep the layer: the zonepath may be unmounted or moved.
+    /// Keep the layer, because the zonepath may be unmounted or moved.
     Keep,
-    /// Take the user for gone.
+    /// Treat the user of the layer as deleted.
     Drop,
 }
 
-/// Removes stale references, layers without users and unfinished removals.
+/// Removes stale references, layers without users and trees whose removal was interrupted.
 ///
-/// A reference is stale only on evidence: its dataset (the same id, at the path
-/// it names or anywhere beside the folder of layers) stands on another layer.
-/// A dataset that is not found is no evidence, see [`Lost`], but for the copies that commands
-/// make beside zones.
+/// A reference is stale only if its dataset was found and uses another layer. The dataset is found
+/// by its id, at the path in the reference or beside the folder of layers. A missing dataset does
+/// not make a reference stale (see [`Lost`]), except for the copies that commands make beside
+/// zones.
 pub fn collect(layers: &Path, lost: Lost) -> Result<Collected> {
     collect_around(layers, lost, None)
 }
 
-/// Runs [`collect`] in the folder for the layers of the dataset at `zonepath`, if an operation
-/// there was killed. Returns a report of the removals. Costs next to nothing where none was, so
-/// that every command that looks at a zone can begin with it. The zonepath need not exist.
+/// Runs [`collect`] in the folder that holds the layers of the dataset at `zonepath`, if an
+/// operation was killed there. Returns a report of the removals. If no operation was killed, this
+/// costs almost nothing, so every command that looks at a zone can begin with it. The zonepath need
+/// not exist.
 pub fn tidy(zonepath: &Path) -> Result<Option<Collected>> {
     check_path(zonepath)?;
     let mut done: Option<Collected> = None;
@@ -60,7 +61,7 @@ pub fn tidy(zonepath: &Path) -> Result<Option<Collected>> {
 }
 
 impl Collected {
-    /// Also counts removals in other folders.
+    /// Adds the numbers and lost targets of a report about another folder to this report.
     pub fn add(&mut self, other: Self) {
         self.stale_refs += other.stale_refs;
         self.removed += other.removed;
@@ -69,8 +70,8 @@ impl Collected {
 }
 
 impl Dataset {
-    /// Runs [`crate::collect`] on the folder of layers where the dataset at
-    /// `zonepath`, which need not be one, has or would have its layers.
+    /// Runs [`crate::collect`] on the folder that holds, or would hold, the layers of the dataset
+    /// at `zonepath`. The dataset need not exist.
     pub fn collect(zonepath: &Path, lost: Lost) -> Result<Collected> {
         check_path(zonepath)?;
         let home = Layers::home(&Folder::open(zonepath)?)?;
@@ -78,7 +79,7 @@ impl Dataset {
     }
 }
 
-/// [`collect`] for a caller that holds the lock of the dataset at `own`: this dataset is not
+/// Runs [`collect`] for a caller that holds the lock of the dataset at `own`. This dataset is not
 /// repaired.
 pub(crate) fn collect_around(layers: &Path, lost: Lost, own: Option<&Path>) -> Result<Collected> {
     let mut report = Collected::default();
@@ -87,8 +88,8 @@ pub(crate) fn collect_around(layers: &Path, lost: Lost, own: Option<&Path>) -> R
         other => other?,
     };
     let neighbours = neighbours(&layers)?;
-    // Opening completes an unfinished seal or clone. Before the lock: a seal takes the locks in the
-    // other order.
+    // Opening a dataset completes an unfinished seal or clone. This happens before the layers are
+    // locked, because a seal takes the locks in the opposite order.
     let is_own = |path: &Path| own.is_some_and(|own| same_path(own, path));
     let others = neighbours.values();
     for path in others.filter(|path| !has_no_top(path) && !is_own(path)) {
@@ -128,7 +129,8 @@ pub(crate) fn has_no_top(path: &Path) -> bool {
     path.ends_with(MOUNTED) || path.parent().is_some_and(|at| at.ends_with(SNAPSHOTS))
 }
 
-/// The datasets beside the folder of layers, or the one around it, by id.
+/// Returns the datasets beside the folder of layers, or the dataset that contains this folder, by
+/// id.
 pub(crate) fn neighbours(layers: &Layers) -> Result<BTreeMap<Id, PathBuf>> {
     let mut found = BTreeMap::new();
     let around = Folder::open(&layers.common())?;
@@ -137,7 +139,7 @@ pub(crate) fn neighbours(layers: &Layers) -> Result<BTreeMap<Id, PathBuf>> {
             return;
         };
         let dataset = Dataset::at(folder);
-        // A broken link is that zone's trouble, found when it is opened.
+        // A damaged link is an error of that zone only, which opening the zone reports.
         if let Ok(Some((_, id))) = dataset.names() {
             found.insert(id, path);
         }
@@ -156,7 +158,7 @@ pub(crate) fn neighbours(layers: &Layers) -> Result<BTreeMap<Id, PathBuf>> {
     Ok(found)
 }
 
-/// Returns the path of a dataset with this id, and its layer.
+/// Returns the path and the layer of the dataset with this id.
 fn locate(
     place: &Path,
     id: Id,
@@ -201,27 +203,28 @@ fn sweep(
         }
     }
     if live == 0 && graves.is_empty() {
-        // No user at all: a command was killed while it made the layer or put it aside.
+        // The layer has no user: a command was killed while it made the layer or removed it.
         graves.extend(layer.drop_ref("")?);
     }
     Ok(graves)
 }
 
-/// A reference on a layer.
+/// A reference on a layer, with the verdict of [`users`].
 pub(crate) struct Reference {
     pub(crate) name: OsString,
-    /// The target of the reference.
+    /// The path of the user to which the reference leads.
     pub(crate) place: Option<PathBuf>,
     pub(crate) verdict: Verdict,
 }
 
-/// The references on a layer, each judged; nothing when the layer has been put aside.
+/// Returns the references on a layer, each with a verdict. Returns `None` if the layer was moved to
+/// the graves.
 pub(crate) fn users(
     layer: &LayerPath,
     neighbours: &BTreeMap<Id, PathBuf>,
 ) -> Result<Option<Vec<Reference>>> {
     let folder = match layer.open() {
-        // Put aside while a layer above was looked at.
+        // The layer was moved to the graves while a layer above it was checked.
         Err(e) if e.is_missing() => return Ok(None),
         other => other?,
     };
@@ -234,14 +237,14 @@ pub(crate) fn users(
     let judged = entries.into_iter().map(|(name, _)| {
         let place = ref_target(layer, &name)?;
         let verdict = match (User::parse(&name), &place) {
-            // Half of a link that was being replaced.
+            // The reference is half of a link that was being replaced.
             (None, _) | (_, None) => Verdict::Stale,
             (Some(User::Layer(_)), Some(place)) => judge_layer(layer, place)?,
             (Some(User::Dataset(id)), Some(place)) => {
                 match locate(place, id, neighbours) {
                     Some((_, stands)) if stands == *layer => Verdict::Live,
                     Some(_) => Verdict::Stale,
-                    // A seal that was cut off before the dataset named it.
+                    // A seal was interrupted before the dataset named this layer.
                     None if !sealed => Verdict::Stale,
                     None if is_copy(layer, place) => Verdict::Stale,
                     None => Verdict::Lost,
@@ -257,9 +260,9 @@ pub(crate) fn users(
     judged.collect::<Result<_>>().map(Some)
 }
 
-/// Returns whether a user that is not found is a copy that a command makes beside a zone, such as
-/// `.patch-web`. Nobody but the command knows it, so nobody has moved it by hand, and it is on the
-/// file system that the layers are on.
+/// Returns true if a user that was not found is a copy that a command makes beside a zone, such as
+/// `.patch-web`. Only the command knows this copy, so no administrator moved it, and the copy is on
+/// the same file system as the layers.
 fn is_copy(layer: &LayerPath, place: &Path) -> bool {
     let is_hidden = |name: &OsStr| name.as_bytes().starts_with(b".");
     place.file_name().is_some_and(is_hidden) && layer.layers.parent() == place.parent()
@@ -272,7 +275,8 @@ pub(crate) enum Verdict {
     Lost,
 }
 
-/// A layer above holds its reference while it says that it stands here.
+/// Judges the reference of a layer above: the reference is live while the link of that layer names
+/// this layer as its parent.
 fn judge_layer(layer: &LayerPath, place: &Path) -> Result<Verdict> {
     let above = place.parent().zip(place.file_name().and_then(Id::parse));
     let Some((layers, id)) = above else {

@@ -1,8 +1,8 @@
-//! Copying a top or layer with all that overlay keeps in it.
+//! Copies a top or a layer with all files and attributes that overlay keeps in it.
 //!
-//! Whiteouts, overlay's own attributes, owners, times and names of one file come
-//! out as they are. Blocks are shared where the file system can (btrfs, xfs);
-//! elsewhere holes stay holes and the rest is copied.
+//! A copy keeps whiteouts, overlay's own attributes, owners, times and hard links. Data blocks are
+//! shared if the file system supports this (btrfs, xfs). Otherwise the data is copied and holes
+//! stay holes.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -18,34 +18,36 @@ use crate::attributes::{Xattrs, grow, times, xattrs};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 
-/// Maximum number of folders in folders that are copied; two descriptors are open for each.
+/// Maximum depth of nested folders in a copy; two descriptors are open for each level.
 const MAX_FOLDER_DEPTH: usize = 256;
 
 /// Number of bytes that are copied by one call.
 const COPY_BYTES: usize = 1 << 20;
 
-/// The copied files.
+/// The numbers of files and bytes of a copy.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Copied {
-    /// Files, folders, links, whiteouts.
+    /// Number of files, folders, links and whiteouts.
     pub entries: u64,
-    /// Bytes in regular files whose blocks are shared with the original.
+    /// Number of bytes in regular files whose blocks are shared with the original.
     pub shared_bytes: u64,
-    /// Bytes in regular files that were copied.
+    /// Number of bytes in regular files that were copied.
     pub copied_bytes: u64,
 }
 
-/// A copy under way.
+/// A copy in progress.
 #[derive(Debug)]
 pub(crate) struct Copier {
-    /// The folder in which files with several names have another one, their number, so that the
-    /// next name can be made without the path of the first.
+    /// The folder with one extra hard link for each copied file that has several names. The name of
+    /// the extra link is the file's inode number. The next name of the file is linked from this
+    /// folder, so the copier need not remember the path of the first name.
     links: Folder,
     pub(crate) done: Copied,
 }
 
 impl Copier {
-    /// `links` is an empty folder on the file system of the copy, garbage afterwards.
+    /// `links` is an empty folder on the file system of the copy. The caller removes it after the
+    /// copy.
     pub(crate) fn new(links: Folder) -> Self {
         Self {
             links,
@@ -74,7 +76,7 @@ impl Copier {
                 self.entry(from, to, &name)?;
             }
         }
-        // Last, because the new files in it have changed its times.
+        // The attributes are set last, because creating files in the folder changes its times.
         let all = xattrs(from).map_err(|e| from.fail("getxattr", "", e))?;
         let stat = rustix::fs::fstat(from).map_err(|e| from.fail("fstat", "", e))?;
         dress(to, &stat, &all).map_err(|e| to.fail("set attributes of", "", e))
@@ -95,7 +97,8 @@ impl Copier {
         }
         self.done.entries += 1;
         if several {
-            // Fails for a file at its limit of names: the next is a file of its own.
+            // linkat fails if the file has reached its maximum number of names. The next name then
+            // becomes a separate file.
             let _ = rustix::fs::linkat(to, name, &self.links, &number, AtFlags::empty());
         }
         Ok(())
@@ -139,7 +142,8 @@ fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// Makes `name` one more name of a file that was copied already; false when it was not.
+/// Gives a file that was copied already the additional name `name`. Returns false if the file was
+/// not copied yet.
 fn relink(links: &Folder, number: &OsStr, to: &Folder, name: &OsStr) -> Result<bool> {
     match rustix::fs::linkat(links, number, to, name, AtFlags::empty()) {
         Ok(()) => Ok(true),
@@ -148,11 +152,12 @@ fn relink(links: &Folder, number: &OsStr, to: &Folder, name: &OsStr) -> Result<b
     }
 }
 
-/// Owner, mode, attributes and times of an open file or folder.
+/// Sets the owner, mode, attributes and times of an open file or folder.
 fn dress(fd: impl AsFd, stat: &Stat, all: &Xattrs) -> rustix::io::Result<()> {
     let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
     rustix::fs::fchown(&fd, Some(uid), Some(gid))?;
-    // After the owner: chown clears set-id bits, and capabilities.
+    // The mode and the attributes are set after the owner, because chown clears the set-id bits and
+    // the capabilities.
     rustix::fs::fchmod(&fd, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
     for (name, value) in all {
         rustix::fs::fsetxattr(&fd, OsStr::from_bytes(name), value, XattrFlags::empty())?;
@@ -160,7 +165,7 @@ fn dress(fd: impl AsFd, stat: &Stat, all: &Xattrs) -> rustix::io::Result<()> {
     rustix::fs::futimens(&fd, &times(stat))
 }
 
-/// Links, whiteouts, fifos and sockets.
+/// Copies a symbolic link, whiteout, fifo or socket.
 fn special(from: &Folder, to: &Folder, name: &OsStr, stat: &Stat, kind: FileType) -> Result<()> {
     let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
     match kind {
@@ -185,7 +190,7 @@ fn special(from: &Folder, to: &Folder, name: &OsStr, stat: &Stat, kind: FileType
     dress().map_err(|e| to.fail("set attributes of", name, e))
 }
 
-/// A path to something in an open folder, for calls that take no descriptor.
+/// Returns a path to an entry of an open folder, for calls that take no descriptor.
 fn by_descriptor(at: &Folder, name: &OsStr) -> PathBuf {
     let fd = at.as_fd().as_raw_fd();
     PathBuf::from(format!("/proc/self/fd/{fd}")).join(name)
@@ -211,7 +216,7 @@ fn data(from: &OwnedFd, to: &OwnedFd, size: u64) -> rustix::io::Result<u64> {
     while at < size {
         let start = match rustix::fs::seek(from, SeekFrom::Data(at)) {
             Ok(start) => start,
-            // Only a hole is left.
+            // The rest of the file is a hole.
             Err(Errno::NXIO) => break,
             Err(e) => return Err(e),
         };
@@ -230,7 +235,8 @@ fn piece(from: &OwnedFd, to: &OwnedFd, start: u64, end: u64) -> rustix::io::Resu
             .unwrap_or(COPY_BYTES)
             .min(COPY_BYTES);
         match rustix::fs::copy_file_range(from, Some(&mut read), to, Some(&mut written), want) {
-            // Shorter than it was: nobody writes while a copy is made, but a host may.
+            // The file has become shorter. No zone writes during a copy, but a program of the host
+            // may.
             Ok(0) => return Ok(()),
             Ok(_) | Err(Errno::INTR) => {}
             Err(Errno::XDEV | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL) => {
@@ -242,7 +248,7 @@ fn piece(from: &OwnedFd, to: &OwnedFd, start: u64, end: u64) -> rustix::io::Resu
     Ok(())
 }
 
-/// Between file systems that know no other way.
+/// Copies bytes with read and write, between file systems that support no faster call.
 fn by_hand(from: &OwnedFd, to: &OwnedFd, mut at: u64, end: u64) -> rustix::io::Result<()> {
     let mut buffer = vec![0_u8; 128 << 10];
     while at < end {

@@ -1,4 +1,5 @@
-//! Crash points: places where tests end an operation as a power cut would.
+//! Crash points: the points in an operation at which a test ends the process, as a power failure
+//! would.
 
 pub(crate) use sys::crash::point;
 #[cfg(test)]

@@ -33,8 +33,8 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Makes an empty dataset without layers below. The zonepath is made (0700,
-    /// its parent must exist) unless it is there.
+    /// Creates an empty dataset without layers below its top. Creates the zonepath (mode 0700; its
+    /// parent must exist) if it does not exist.
     pub fn create(zonepath: &Path) -> Result<Self> {
         check_path(zonepath)?;
         let (folder, _) = Folder::open_or_make(zonepath)?;
@@ -45,7 +45,7 @@ impl Dataset {
         crash::point();
         let form = dataset.form()?;
         if form == Form::Volume {
-            // A subvolume is made before its content.
+            // The subvolume is created before its content.
             form.make(&dataset.zonepath, form.next())?;
             crash::point();
             dataset.take_next()?;
@@ -56,8 +56,8 @@ impl Dataset {
         Ok(dataset)
     }
 
-    /// Opens a dataset, finishing or taking back a seal that a crash cut off,
-    /// and adopting a zonepath that was moved or copied by hand.
+    /// Opens a dataset. Completes or undoes a seal that a crash interrupted, and adopts a zonepath
+    /// that was moved or copied by hand.
     pub fn open(zonepath: &Path) -> Result<Self> {
         check_path(zonepath)?;
         let folder = match Folder::open(zonepath) {
@@ -76,8 +76,8 @@ impl Dataset {
         Ok(dataset)
     }
 
-    /// Completes interrupted operations as [`Dataset::open`] does, unless another operation is at
-    /// work on the dataset, which then does so.
+    /// Completes interrupted operations as [`Dataset::open`] does, except if another operation
+    /// holds the lock of the dataset: that operation then completes them.
     pub(crate) fn mend(zonepath: &Path) -> Result<()> {
         let dataset = match Folder::open(zonepath) {
             Ok(folder) => Self { zonepath: folder },
@@ -94,19 +94,19 @@ impl Dataset {
         }
     }
 
-    /// The zonepath.
+    /// Returns the zonepath.
     #[must_use]
     pub fn zonepath(&self) -> &Path {
         self.zonepath.path()
     }
 
-    /// The name of the type of file system that the dataset is on.
+    /// Returns the type name of the file system that holds the dataset.
     #[must_use]
     pub fn fstype(&self) -> String {
         fstype::name(&self.zonepath)
     }
 
-    /// Returns a description of the storage for people: `layered on ext4`. `layered on ext4`.
+    /// Returns a description of the storage for people, such as `layered on ext4`.
     pub fn kind(&self) -> Result<String> {
         let volume = match self.form()? {
             Form::Folder => "",
@@ -115,7 +115,7 @@ impl Dataset {
         Ok(format!("layered on {}{volume}", self.fstype()))
     }
 
-    /// Returns the stack to mount as the zone's root.
+    /// Returns the stack (top and layers) to mount as the zone's root.
     pub fn stack(&self) -> Result<Stack> {
         let lowers = match self.bond()? {
             Some(bond) => bond.layer.trees()?,
@@ -131,8 +131,8 @@ impl Dataset {
         })
     }
 
-    /// Moves the dataset with its zonepath, and all else in that, to another
-    /// path of the same file system (EXDEV otherwise). Layers stay where they are.
+    /// Moves the dataset with its zonepath and everything else in the zonepath to another path of
+    /// the same file system (otherwise fails with EXDEV). The layers stay where they are.
     pub fn move_to(self, zonepath: &Path) -> Result<Self> {
         check_path(zonepath)?;
         if rustix::fs::lstat(zonepath).is_ok() {
@@ -142,7 +142,8 @@ impl Dataset {
         {
             let _lock = self.lock()?;
             self.let_go_locked()?;
-            // Right at both places, wherever a crash leaves it.
+            // Absolute links are valid at the old and at the new path, so a crash can happen before
+            // or after the rename.
             self.link_absolutely()?;
             for snapshot in self.snapshot_folders()? {
                 snapshot.link_absolutely()?;
@@ -152,7 +153,7 @@ impl Dataset {
             rustix::fs::rename(from, zonepath).map_err(|e| Error::io("rename", from, e))?;
         }
         crash::point();
-        // Opening sees that it was moved, and tells the layer.
+        // Opening the dataset detects the move and updates the reference on the layer.
         let moved = Self::open(zonepath)?;
         {
             let _lock = moved.lock()?;
@@ -165,12 +166,12 @@ impl Dataset {
         Ok(moved)
     }
 
-    /// Makes sure that the dataset's own changes (not the files of the top, see [`Dataset::sync`])
-    /// are on disk before a later write to `index` (a path that exists) can be.
+    /// Makes sure that changes of the dataset itself reach the disk before a later write to `index`
+    /// (an existing path). This excludes the files of the top, see [`Dataset::sync`].
     ///
-    /// Free where the file system's journal keeps the order anyway and `index`
-    /// is on the same one (ext4, xfs); one `syncfs` elsewhere. See the crate's
-    /// documentation for the reasoning.
+    /// This costs nothing if the journal of the file system keeps the order and `index` is on the
+    /// same file system (ext4, xfs). Otherwise it costs one `syncfs`. The documentation of this
+    /// crate explains the reasons.
     pub fn settle(&self, index: &Path) -> Result<()> {
         if file_system(&self.zonepath)? == TMPFS || one_journal(&self.zonepath, index)? {
             return Ok(());
@@ -178,13 +179,13 @@ impl Dataset {
         self.sync()
     }
 
-    /// Writes everything on the dataset's file system to disk. For a caller that has filled the top
-    /// from the host: file contents reach the disk in no fixed order.
+    /// Writes all changes on the dataset's file system to disk. This is for a caller that has
+    /// filled the top from the host, because file contents reach the disk in no fixed order.
     pub fn sync(&self) -> Result<()> {
         rustix::fs::syncfs(&self.zonepath).map_err(|e| self.zonepath.fail("syncfs", "", e))
     }
 
-    /// The space this dataset takes; walks through all of it.
+    /// Returns the space that this dataset uses. Walks through all of its files.
     pub fn usage(&self) -> Result<Usage> {
         crate::usage::of(&self.stack()?)
     }
@@ -197,13 +198,13 @@ impl Dataset {
         self.zonepath.lock(FlockOperation::LockExclusive)
     }
 
-    /// Keeps those away who change this dataset.
+    /// Takes the shared lock, which keeps other processes from changing this dataset.
     pub(crate) fn lock_shared(&self) -> Result<crate::folder::Lock> {
         self.zonepath.lock(FlockOperation::LockShared)
     }
 
-    /// Refuses a zonepath with a dataset in it. The folder of a clone that was killed before its
-    /// commit is no dataset, and is used again.
+    /// Fails if the zonepath contains a dataset. The folder of a clone that was killed before its
+    /// commit contains no dataset, so it is used again.
     fn refuse_existing(&self) -> Result<()> {
         let exists = || Err(Error::Exists(self.zonepath.path().to_owned()));
         for name in [LINK, VOLUME, SNAPSHOTS] {
@@ -213,7 +214,7 @@ impl Dataset {
         }
         match self.zonepath.kind(ROOT)? {
             None => Ok(()),
-            // A link into a volume that was never made.
+            // The link `root` points into a subvolume that was never created.
             Some(FileType::Symlink)
                 if self.zonepath.read_link(ROOT)?.as_deref() == Some(IN_VOLUME.as_ref()) =>
             {
@@ -223,7 +224,8 @@ impl Dataset {
         }
     }
 
-    /// Chooses the form of the top of a new dataset, by its file system.
+    /// Prepares the form of the top of a new dataset (a folder or a subvolume), which the file
+    /// system decides.
     fn choose_form(&self) -> Result<()> {
         match Form::best(&self.zonepath)? {
             Form::Folder => Ok(()),
@@ -233,13 +235,14 @@ impl Dataset {
     }
 }
 
-/// File system types whose journal keeps the order of changes to folders.
+/// The `f_type` numbers of file systems: the journals of ext4 and xfs keep the order of changes to
+/// folders.
 const EXT4: rustix::fs::FsWord = 0xEF53;
 const XFS: rustix::fs::FsWord = 0x5846_5342;
 const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 
-/// Returns whether a later fsync of `index`, a path that exists, makes earlier changes of metadata
-/// on the file system of `folder` durable, too: one journal holds both.
+/// Returns true if a later fsync of `index`, an existing path, also makes earlier changes of
+/// metadata on the file system of `folder` durable, because one journal holds both changes.
 pub(crate) fn one_journal(folder: &Folder, index: &Path) -> Result<bool> {
     let index = rustix::fs::stat(index).map_err(|e| Error::io("stat", index, e))?;
     Ok(matches!(file_system(folder)?, EXT4 | XFS) && index.st_dev == folder.device()?)
@@ -250,7 +253,8 @@ fn file_system(folder: &Folder) -> Result<rustix::fs::FsWord> {
     Ok(vfs.f_type)
 }
 
-/// Refuses paths whose text does not say where they lead.
+/// Refuses a path that is not absolute and plain (without `..`, for example), because its text does
+/// not say where it leads.
 pub(crate) fn check_path(zonepath: &Path) -> Result<()> {
     let plain = zonepath
         .components()

@@ -1,5 +1,5 @@
-//! Ties a dataset to its layer: a link in the zonepath, and the reference on the layer that it
-//! leads to.
+//! The bond of a dataset with its layer: a link in the zonepath to the layer, and a reference on
+//! the layer to the zonepath.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::layers::{
 };
 use crate::layout::{LINK, REFS};
 
-/// The content of the link of a dataset.
+/// The layer and the id that the link of a dataset names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bond {
     pub(crate) layer: LayerPath,
@@ -32,13 +32,14 @@ impl Dataset {
         };
         let bond = parse_bond(self.zonepath.path(), Path::new(&text))
             .ok_or_else(|| bad_link(self.zonepath.path().join(name), &text))?;
-        // A missing layer is an error only for a caller that needs it.
+        // A missing layer is no error here: a caller that needs the layer reports the error.
         must_be_known_at(&bond.layer.layers)?;
         must_be_known_at(&bond.layer.path())?;
         Ok(Some(bond))
     }
 
-    /// The layer this dataset stands on and its id, unchecked.
+    /// Returns the layer below this dataset and the id of the dataset, without a check that the
+    /// layer exists.
     pub(crate) fn names(&self) -> Result<Option<(LayerPath, Id)>> {
         Ok(self.bond()?.map(|bond| (bond.layer, bond.id)))
     }
@@ -63,16 +64,17 @@ impl Dataset {
         relative(&layer.refs(), self.zonepath.path(), &common(layer))
     }
 
-    /// Drops the reference on the layer below that an interrupted seal left.
+    /// Removes the reference on the parent layer that an interrupted seal left.
     pub(super) fn drop_former_ref(&self, bond: &Bond) -> Result<()> {
         if !bond.layer.path().exists() {
             return Ok(());
         }
         if let Some(parent) = bond.layer.parent()? {
             match Folder::open(&parent.refs()) {
-                // Its end was cut off.
+                // The layer has no references, because its removal was interrupted.
                 Err(e) if e.is_missing() => {}
-                // Never the last one: the layer above holds its own.
+                // This reference is never the last one, because the layer above the parent layer
+                // holds a reference, too.
                 refs => {
                     refs?.unlink(dataset_ref(bond.id))?;
                 }
@@ -81,9 +83,9 @@ impl Dataset {
         Ok(())
     }
 
-    /// Drops the references to this dataset from layers that it does not use. An operation leaves
-    /// one if it was interrupted between making a layer and using it, or before a return to another
-    /// layer.
+    /// Removes the references to this dataset from layers that the dataset does not use. Such a
+    /// reference remains if an operation was interrupted after it made a layer and before it used
+    /// this layer, or before a return to another layer.
     pub(super) fn drop_all_refs(&self, home: &Layers) -> Result<Vec<PathBuf>> {
         let mut graves = Vec::new();
         let Some(bond) = self.bond()? else {
@@ -91,13 +93,14 @@ impl Dataset {
         };
         let name = dataset_ref(bond.id);
         for layer in home.list()? {
-            // Looked at by path: there may be thousands, which mostly have none.
+            // The path is checked without opening the layer: a host may have thousands of layers,
+            // and most have no reference to this dataset.
             let link = layer.refs().join(&name);
             if layer == bond.layer || rustix::fs::lstat(&link).is_err() {
                 continue;
             }
             let place = ref_target(&layer, name.as_ref())?;
-            // A copy by hand has the same id.
+            // A zonepath that was copied by hand has the same id, so the path must match, too.
             if place.is_some_and(|place| same_path(&place, self.zonepath.path())) {
                 graves.extend(layer.drop_ref(&name)?);
                 crash::point();
@@ -106,12 +109,12 @@ impl Dataset {
         Ok(graves)
     }
 
-    /// Gives up the layer of this dataset.
+    /// Removes the bond of this dataset with its layer. Returns the trees to remove.
     pub(crate) fn drop_bond(&self) -> Result<Vec<PathBuf>> {
         let mut graves = Vec::new();
         if let Some(bond) = self.bond()? {
-            // A copy by hand that was never opened holds no reference. A layer
-            // without references is one whose end was cut off.
+            // A dataset that was copied by hand and never opened holds no reference. A layer
+            // without any reference is one whose removal was interrupted.
             if self.holds_ref(&bond)? || !bond.layer.refs().exists() {
                 self.drop_former_ref(&bond)?;
                 graves.extend(bond.layer.drop_ref(&dataset_ref(bond.id))?);
@@ -123,7 +126,8 @@ impl Dataset {
     }
 }
 
-/// The folder within which the links of a layer and its users are relative.
+/// Returns the common parent folder of a layer and its users. The links between them are relative
+/// within this folder.
 pub(super) fn common(layer: &LayerPath) -> PathBuf {
     layer.layers.parent().unwrap_or(&layer.layers).to_owned()
 }
@@ -144,7 +148,7 @@ pub(crate) fn has_tree(layer: &LayerPath) -> Result<bool> {
     Ok(layer.form()?.is_some())
 }
 
-/// Returns the target of a reference, if there is one.
+/// Returns the target path of a reference, or `None` if the reference does not exist.
 pub(crate) fn ref_target(layer: &LayerPath, name: &OsStr) -> Result<Option<PathBuf>> {
     let refs = layer.refs();
     let text = read_link_at(&refs.join(name))?;

@@ -1,4 +1,4 @@
-//! Clones: a dataset that starts on the layers of another one.
+//! Clones: new datasets that use the layers of an existing dataset.
 
 use std::path::Path;
 
@@ -13,13 +13,13 @@ use crate::layout::LINK;
 use crate::{crash, remove};
 
 impl Dataset {
-    /// Makes a dataset at `zonepath` that starts as an equal of this one and
-    /// shares its layers. This one is sealed first, see [`Dataset::seal`].
+    /// Creates a dataset at `zonepath` with the same content as this dataset. Both datasets share
+    /// the layers. This dataset is sealed first, see [`Dataset::seal`].
     ///
-    /// Nothing of this is on disk for certain before [`Dataset::settle`].
+    /// The clone is not certain to be on disk before a call of [`Dataset::settle`].
     pub fn clone_to(&self, zonepath: &Path) -> Result<Self> {
         check_path(zonepath)?;
-        // Many may clone this one at a time while nothing in it has to change.
+        // While this dataset needs no change, several threads may clone it at the same time.
         let shared = self.lock_shared()?;
         if let Some(bond) = self.short_seal()? {
             return Self::make_on(&bond.layer, zonepath);
@@ -30,20 +30,22 @@ impl Dataset {
         Self::make_on(&bond.layer, zonepath)
     }
 
-    /// Makes a dataset at `zonepath` that stands on a layer. The caller holds the lock of
-    /// a user of the layer.
+    /// Creates a dataset at `zonepath` on top of a layer. The caller holds the lock of a dataset
+    /// that uses the layer.
     pub(crate) fn make_on(layer: &LayerPath, zonepath: &Path) -> Result<Self> {
         check_path(zonepath)?;
         let (folder, made) = Folder::open_or_make(zonepath)?;
         let clone = Self { zonepath: folder };
-        // Before the lock, too: a dataset cannot be cloned onto itself.
+        // This check also runs before the lock is taken, because a clone onto the dataset itself
+        // would wait for its own lock.
         clone.refuse_existing()?;
         let _clone_lock = clone.lock()?;
         clone.refuse_existing()?;
         crash::point();
         let done = clone.stand_on(layer);
         if done.is_err() {
-            // The error that counts is the first one; `collect` finds the rest.
+            // The first error is the one to return. [`crate::collect`] removes what this attempt to
+            // clean up leaves.
             let graves = Layers::home(&clone.zonepath)
                 .and_then(|home| Layers::enter(&home))
                 .and_then(|(home, mut shared)| clone.destroy_locked(&home, &mut shared));
@@ -57,9 +59,10 @@ impl Dataset {
         done.map(|()| clone)
     }
 
-    /// Makes the parts of a clone. The link comes before the reference: a crash
-    /// between them leaves a user without reference, which opening mends, and
-    /// never a reference from nowhere, which would keep the layer for ever.
+    /// Creates the parts of a clone. The link is written before the reference. A crash after the
+    /// link leaves a dataset without its reference, which opening the dataset repairs. In the
+    /// opposite order, a crash would leave a reference without a dataset, which would keep the
+    /// layer forever.
     fn stand_on(&self, layer: &LayerPath) -> Result<()> {
         let tree = layer.open_tree()?;
         self.choose_form()?;
