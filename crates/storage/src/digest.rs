@@ -1,8 +1,8 @@
-//! The digest of a tree: it depends on the content only, not on the way in which the tree
-//! was made.
+//! The digest of a tree, which depends only on the content of the tree and not on how the tree was
+//! made.
 //!
-//! SHA-256 over a line per entry, in the order of a walk that takes the names of each
-//! folder sorted by their bytes and goes into a folder right after its own line:
+//! The digest is SHA-256 over one line per entry. Within each folder the entries are sorted by the
+//! bytes of their names. The entries of a folder follow right after the line of this folder:
 //!
 //! ```text
 //! zones-tree 1
@@ -18,9 +18,10 @@
 //! | `p`, `s` | fifo, socket | - |
 //! | `c`, `b` | device node (whiteouts) | its number |
 //!
-//! Names are from the root, mode is octal, the time is in whole seconds (0 for the
-//! root folder itself, which no archive need have). Whatever may hold any byte is
-//! written with its length in front, `5:hello`, so that no two trees are written alike.
+//! Names are relative to the root of the tree. The mode is octal. The time is in whole seconds, and
+//! 0 for the root folder itself, because an archive may have no entry for the root folder. Each
+//! value that may contain any byte is preceded by its length (`5:hello`), so that two different
+//! trees never give the same lines.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -37,11 +38,11 @@ use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::sha256::Digest;
 
-/// Maximum number of folders in folders that are walked; a descriptor is open for each.
+/// Maximum depth of nested folders in a walk; one descriptor is open for each level.
 const MAX_FOLDER_DEPTH: usize = 256;
 
 impl Digest {
-    /// The digest of the tree at `root`.
+    /// Returns the digest of the tree at `root`.
     pub fn of_tree(root: &Path) -> Result<Self> {
         let mut walk = Walk {
             hash: Sha256::new(),
@@ -52,9 +53,9 @@ impl Digest {
         walk.tree(root)
     }
 
-    /// The digest of a layer or top, as it is on another host, too: with whiteouts, but
-    /// without attributes that a stream does not carry. `keeps` says which extended
-    /// attributes are part of it.
+    /// Returns the digest of a layer or top, which is the same on another host. It covers
+    /// whiteouts, but not the attributes that a stream does not carry. `keeps` decides which
+    /// extended attributes it covers.
     pub fn of_layer(root: &Path, keeps: Keeps<'_>) -> Result<Self> {
         let mut walk = Walk {
             hash: Sha256::new(),
@@ -65,14 +66,14 @@ impl Digest {
         walk.tree(root)
     }
 
-    /// The digest of the bytes in a file.
+    /// Returns the digest of the bytes in a file.
     pub fn of_file(path: &Path) -> Result<Self> {
         let mut file = File::open(path).map_err(|e| Error::io("open", path, e))?;
         content(&mut file, |_| Ok(())).map_err(|e| Error::io("read", path, e))
     }
 
-    /// The digest of the bytes in a file, which are copied into a new one, so that later
-    /// reads see the bytes of the digest.
+    /// Copies a file into a new file and returns the digest of the bytes. Later reads of the new
+    /// file see the bytes of the digest.
     pub fn of_copy(path: &Path, to: &Path) -> Result<Self> {
         let mut file = File::open(path).map_err(|e| Error::io("open", path, e))?;
         let mut copy = File::create_new(to).map_err(|e| Error::io("create", to, e))?;
@@ -80,14 +81,16 @@ impl Digest {
     }
 }
 
-/// Says of an extended attribute, by name and value, whether it is part of a layer.
+/// A function that returns true if an extended attribute, given by name and value, is part of a
+/// layer.
 pub type Keeps<'a> = &'a dyn Fn(&[u8], &[u8]) -> bool;
 
 struct Walk<'a> {
     hash: Sha256,
-    /// For a layer: the attributes that are part of it.
+    /// Decides which extended attributes are part of a layer; `None` for a tree that is not a
+    /// layer.
     keeps: Option<Keeps<'a>>,
-    /// The first name of each file with several.
+    /// The first name of each file with several names, by device and inode number.
     first: HashMap<(u64, u64), Vec<u8>>,
 }
 
@@ -162,7 +165,7 @@ impl Walk<'_> {
                 self.hash.update(b"w");
                 self.field(path);
             }
-            // No stream has them.
+            // No stream carries sockets or device files.
             FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice
                 if self.keeps.is_some() =>
             {
@@ -184,7 +187,7 @@ impl Walk<'_> {
     }
 
     fn line(&mut self, kind: u8, stat: &Stat, path: &[u8], mtime: i64) {
-        // A link has no mode of its own.
+        // A symbolic link has no meaningful mode.
         let mode = match kind {
             b'l' => 0,
             b'p' if self.keeps.is_some() => stat.st_mode & 0o777,
@@ -259,7 +262,7 @@ mod tests {
         dir
     }
 
-    /// The same times everywhere.
+    /// Sets the times of all files of a test tree to fixed values.
     fn settle(root: &Path) {
         let status = std::process::Command::new("find")
             .arg(root)

@@ -1,4 +1,4 @@
-//! The operations of every kind of storage for a zone.
+//! The operations that every kind of storage offers for a zone.
 
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
@@ -14,30 +14,31 @@ use crate::snapshot::{Snapshot, SnapshotUsage, TopCopy};
 use crate::stack::Stack;
 use crate::usage::Usage;
 
-/// A kind of storage. Datasets are named by the zonepath they are at.
+/// A kind of storage. The parameter `zonepath` names a dataset by the zonepath that holds it.
 pub trait Driver: Debug + Send + Sync {
-    /// The name in messages.
+    /// Returns the name of the driver for messages.
     fn name(&self) -> &'static str;
 
-    /// Returns a description of the storage for people: `layered on ext4`. `layered on ext4`.
+    /// Returns a description of the storage for people, such as `layered on ext4`.
     fn kind(&self, zonepath: &Path) -> Result<String>;
 
-    /// Makes an empty dataset, and the zonepath unless it is there.
+    /// Creates an empty dataset, and the zonepath if it does not exist.
     fn create(&self, zonepath: &Path) -> Result<()>;
 
-    /// Makes a dataset at `target` that starts as an equal of the halted one at
-    /// `origin`, or of a snapshot of it.
+    /// Creates a dataset at `target` with the same content as the dataset of the halted zone at
+    /// `origin`, or as a snapshot of that dataset.
     fn clone(&self, origin: &Path, snapshot: Option<&Name>, target: &Path) -> Result<()>;
 
-    /// Removes a dataset with its snapshots, whatever state it is in; none is no error.
+    /// Removes a dataset with its snapshots, in whatever state the dataset is. A missing dataset is
+    /// no error.
     fn destroy(&self, zonepath: &Path) -> Result<()>;
 
-    /// Returns the stack to mount as the zone's root.
+    /// Returns the stack (top and layers) to mount as the zone's root.
     fn stack(&self, zonepath: &Path) -> Result<Stack>;
 
-    /// Makes the files of a halted zone's root its own, where they are stored under the
-    /// host's numbers of its ids, the first of which is `first_id`; returns how many
-    /// were not. Elsewhere they are stored under the zone's own numbers.
+    /// Changes the owners of all files in a halted zone's root to the host ids of this zone, if the
+    /// storage keeps owners as host ids. `first_id` is the first host id of the zone. Returns the
+    /// number of files whose owner was wrong. Other storage keeps the zone's own ids and returns 0.
     fn give_to(&self, _zonepath: &Path, _first_id: u32) -> Result<u64> {
         Ok(0)
     }
@@ -45,49 +46,49 @@ pub trait Driver: Debug + Send + Sync {
     /// Makes sure that the dataset is on disk before a later write to `index`.
     fn settle(&self, zonepath: &Path, index: &Path) -> Result<()>;
 
-    /// The space a dataset takes.
+    /// Returns the space that a dataset uses.
     fn usage(&self, zonepath: &Path) -> Result<Usage>;
 
-    /// Keeps the root of a halted zone under a name.
+    /// Keeps the current root of a halted zone as a snapshot with the name `name`.
     fn snapshot(&self, zonepath: &Path, name: &Name) -> Result<()>;
 
-    /// Returns whether a root is a top on layers, see [`Dataset`].
+    /// Returns true if a root consists of a top on layers, see [`Dataset`].
     fn has_layers(&self) -> bool {
         true
     }
 
-    /// Returns whether a running zone has to stand still for a snapshot, see [`Driver::copy_top`].
-    /// Otherwise it is made as of a halted one.
+    /// Returns true if a running zone must be paused for a snapshot, see [`Driver::copy_top`]. If
+    /// false, the snapshot of a running zone is made like that of a halted zone.
     fn stops_for_snapshots(&self) -> bool {
         true
     }
 
-    /// Copies the top of a zone that is running and stands still.
+    /// Copies the top of a running zone that is paused.
     fn copy_top(&self, zonepath: &Path) -> Result<TopCopy>;
 
-    /// Makes a snapshot of that copy; the zone may run again.
+    /// Makes a snapshot from the copy that [`Driver::copy_top`] returned. The zone may run again.
     fn snapshot_of_copy(&self, zonepath: &Path, name: &Name, copy: TopCopy) -> Result<()>;
 
-    /// The snapshots, the oldest first.
+    /// Returns the snapshots of a dataset, the oldest first.
     fn snapshots(&self, zonepath: &Path) -> Result<Vec<Snapshot>>;
 
-    /// The space a snapshot takes.
+    /// Returns the space that a snapshot uses.
     fn snapshot_usage(&self, zonepath: &Path, name: &Name) -> Result<SnapshotUsage>;
 
     /// Removes a snapshot.
     fn destroy_snapshot(&self, zonepath: &Path, name: &Name) -> Result<()>;
 
-    /// Takes a halted zone back to a snapshot.
+    /// Returns the root of a halted zone to the state of a snapshot.
     fn rollback(&self, zonepath: &Path, name: &Name) -> Result<()>;
 
-    /// Limits the space of the files that the zone writes, in bytes, or lifts the limit.
+    /// Limits the space, in bytes, of the files that the zone writes. `None` removes the limit.
     fn set_quota(&self, zonepath: &Path, bytes: Option<u64>) -> Result<()>;
 
-    /// The limit, in bytes.
+    /// Returns the limit of the zone's space in bytes, or `None` without a limit.
     fn quota(&self, zonepath: &Path) -> Result<Option<u64>>;
 
-    /// Writes a snapshot as a stream: all of it, or its changes since another one. The stream
-    /// contains the zone's secrets.
+    /// Writes a snapshot as a stream: the whole snapshot, or its changes since another snapshot.
+    /// The stream contains the zone's secrets.
     fn send(
         &self,
         zonepath: &Path,
@@ -98,24 +99,24 @@ pub trait Driver: Debug + Send + Sync {
         Err(Error::NoStream(zonepath.to_owned()))
     }
 
-    /// Makes a dataset of a stream, with the snapshot that it holds; or takes the dataset
-    /// that is there, whose zone is halted, on to the next snapshot. The stream must be
-    /// one whose sender is trusted with the zone.
+    /// Creates a dataset with the snapshot from a stream. If the dataset exists already, and its
+    /// zone is halted, applies the stream as the next snapshot of that dataset. The sender of the
+    /// stream must be trusted with the zone.
     fn receive(&self, zonepath: &Path, _from: BorrowedFd<'_>) -> Result<()> {
         Err(Error::NoStream(zonepath.to_owned()))
     }
 
-    /// Removes the leftovers of crashes from the shared folder of datasets like the one at
-    /// `zonepath`.
+    /// Removes the files that crashes left in the folder that datasets like the one at `zonepath`
+    /// share.
     fn collect(&self, zonepath: &Path, lost: Lost) -> Result<Collected>;
 }
 
-/// Tops on shared layers: as plain folders on any file system that overlay can write
-/// to, as subvolumes on btrfs.
+/// Storage with a top on shared layers: plain folders on any file system that overlay can write to,
+/// or subvolumes on btrfs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layered(pub(crate) Form);
 
-/// The folder at a path, or the next one above that is there.
+/// Opens the folder at a path, or its nearest parent folder that exists.
 pub(crate) fn nearest(path: &Path) -> Result<Folder> {
     let mut at = path;
     loop {

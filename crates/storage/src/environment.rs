@@ -1,8 +1,8 @@
-//! Snapshots as boot environments: copied, renamed, looked into, written into.
+//! Snapshots used as boot environments: copy, rename, read and change them.
 //!
-//! A snapshot is written into through a dataset of its own that stands on it
-//! ([`Dataset::clone_snapshot_to`]). When that is done its top is sealed, and the
-//! snapshot takes the place of the former one in one step:
+//! To change a snapshot, a command clones it into a separate dataset
+//! ([`Dataset::clone_snapshot_to`]) and writes there. After the changes, the top of the clone is
+//! sealed, and the result replaces the former snapshot in one step:
 //!
 //! | operation | steps, in order | a crash after the step leaves |
 //! |---|---|---|
@@ -31,13 +31,13 @@ use crate::stack::Stack;
 use crate::{crash, remove};
 
 impl Dataset {
-    /// Makes a snapshot that is the same as another one of this dataset.
+    /// Copies a snapshot of this dataset to a new snapshot.
     pub fn copy_snapshot(&self, from: &Name, to: &Name) -> Result<()> {
         let _lock = self.lock()?;
         self.copy_locked(from, to, None)
     }
 
-    /// Gives a snapshot another name; when it was made stays.
+    /// Renames a snapshot and keeps its creation time.
     pub fn rename_snapshot(&self, from: &Name, to: &Name) -> Result<()> {
         {
             let _lock = self.lock()?;
@@ -54,8 +54,8 @@ impl Dataset {
         self.keep(to)
     }
 
-    /// Gives `name`, a snapshot of this dataset, the present content of `other`, a dataset that is
-    /// not mounted. Nobody needs `other` afterwards.
+    /// Replaces the content of `name`, a snapshot of this dataset, with the current content of
+    /// `other`, a dataset that is not mounted. `other` is not needed after this call.
     pub fn take_as_snapshot(&self, name: &Name, other: &Self) -> Result<()> {
         let graves = {
             let layer = {
@@ -74,7 +74,8 @@ impl Dataset {
         graves.iter().try_for_each(|grave| remove::bury(grave))
     }
 
-    /// The layers of a snapshot, to be looked at: the topmost stands where a top would.
+    /// Returns the layers of a snapshot as a stack for reading, with the topmost layer in the
+    /// position of the top.
     pub fn snapshot_stack(&self, name: &Name) -> Result<Stack> {
         let chain = self.find_snapshot(name)?.layer.chain()?;
         let mut trees = chain
@@ -92,7 +93,8 @@ impl Dataset {
         })
     }
 
-    /// A snapshot that does not count yet, on a layer, with its reference.
+    /// Makes a snapshot on a layer, with its reference. The snapshot is not valid until the caller
+    /// completes it.
     fn half_on(&self, layer: &LayerPath, name: &Name, created: Option<SystemTime>) -> Result<()> {
         let id = Id::random()?;
         self.make_half_at(layer, id, created.unwrap_or_else(SystemTime::now))?;

@@ -1,4 +1,4 @@
-//! The end of a dataset.
+//! Removes a dataset.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::layout::{BACK, QUOTA, ROOT, TOPS, WORK};
 use crate::{crash, remove};
 
 impl Dataset {
-    /// Removes the dataset at `zonepath`, whatever state it is in, and every layer that nothing
-    /// else uses. The zonepath stays, with its other content.
+    /// Removes the dataset at `zonepath`, in whatever state the dataset is, and every layer that no
+    /// other dataset uses. The zonepath and its other content stay.
     ///
-    /// Refuses while anything is mounted below. Nothing there is no error.
+    /// Fails if a file system is mounted below the top. A missing dataset is no error.
     pub fn destroy(zonepath: &Path) -> Result<()> {
         check_path(zonepath)?;
         let folder = match Folder::open(zonepath) {
@@ -28,7 +28,8 @@ impl Dataset {
         };
         folder.must_be_known()?;
         let dataset = Self { zonepath: folder };
-        // Before anything goes. A bond that is damaged otherwise keeps nobody from this.
+        // The format is checked before the first removal. Other damage of the bond does not prevent
+        // the removal.
         if let Err(newer @ Error::Newer { .. }) = dataset.bond() {
             return Err(newer);
         }
@@ -38,19 +39,21 @@ impl Dataset {
             let _lock = dataset.lock()?;
             dataset.clear_killed_merge()?;
         }
-        // Until the graves are empty, so that nobody else digs in them.
+        // The shared lock is held until the graves are empty, so that no other process removes the
+        // same trees.
         let (layers, mut shared) = Layers::enter_unmarked(&home)?;
         let graves = {
             let _lock = dataset.lock()?;
             dataset.destroy_locked(&layers, &mut shared)?
         };
         crash::point();
-        // All that counts is done: the rest only frees space, and may be left
-        // to `collect`.
+        // The dataset is removed for all readers now. The rest only frees space, and `collect` can
+        // complete it after a crash.
         let mut emptied = vec![home];
         for grave in graves {
             remove::bury(&grave)?;
-            // <layers>/.dead/<grave>; a moved dataset's are in several folders.
+            // A grave is at `<layers>/.dead/<grave>`. The graves of a moved dataset are in several
+            // folders of layers.
             emptied.extend(grave.ancestors().nth(2).map(Path::to_owned));
         }
         drop(shared);
@@ -65,8 +68,8 @@ impl Dataset {
         Ok(())
     }
 
-    /// Takes the dataset apart, and returns the trees to remove. The caller has entered `home`, the
-    /// layers of the dataset.
+    /// Moves the parts of the dataset to the graves, and returns the trees to remove. The caller
+    /// has entered `home`, the layers of the dataset.
     pub(super) fn destroy_locked(
         &self,
         home: &Layers,
@@ -74,13 +77,13 @@ impl Dataset {
     ) -> Result<Vec<PathBuf>> {
         let mut graves = Vec::new();
         let form = self.form()?;
-        // The root goes first: without it nothing takes the rest for a zone.
+        // The root is removed first, because without a root no program treats the rest as a zone.
         for name in [form.next(), form.name()] {
             graves.extend(home.put_aside(&self.zonepath, OsStr::new(name))?);
             crash::point();
         }
-        // The root in its grave says that somebody is at work. It is removed when all that counts
-        // is done.
+        // The root in its grave marks a removal in progress until all important changes are done.
+        // Without a root in a grave, another mark is needed.
         if graves.is_empty() {
             at_work.mark(home)?;
         }
@@ -103,7 +106,7 @@ impl Dataset {
         Ok(graves)
     }
 
-    /// Removes overlay's work folder. Mostly there is nothing in it but an empty folder.
+    /// Removes overlay's work folder, which usually contains only one empty folder.
     fn drop_work(&self, home: &Layers) -> Result<Option<PathBuf>> {
         match self.zonepath.open_child(WORK) {
             Ok(work) => drop(work.rmdir(WORK)),

@@ -1,12 +1,12 @@
-//! Layers that a running zone has mounted, while its dataset stands on others.
+//! Layers that a running zone has mounted, although its dataset uses other layers now.
 //!
 //! ```text
 //! <zonepath>/mounted/dataset   link to the reference on the topmost of them, as a
 //!                              dataset's own
 //! ```
 //!
-//! An overlay goes on reading the layers that it was mounted from, so a chain that is
-//! merged while the zone runs keeps its former layers until the zone is halted.
+//! A mounted overlay continues to read the layers that it was mounted from. If layers are merged
+//! while the zone runs, the dataset therefore keeps the former layers until the zone is halted.
 
 use std::path::PathBuf;
 
@@ -19,31 +19,33 @@ use crate::layout::{LINK, MOUNTED};
 use crate::{crash, remove};
 
 impl Dataset {
-    /// Returns the number of layers that a running zone has mounted until its next boot, when they
-    /// are not the dataset's layers any more.
+    /// Returns the number of layers that a running zone has mounted until its next boot, if the
+    /// dataset does not use these layers any more.
     pub fn mounted_depth(&self) -> Result<Option<usize>> {
         let Some(mounted) = self.mounted()? else {
             return Ok(None);
         };
         match (mounted.bond()?, self.bond()?) {
-            // A kill in `let_go` may have left the link without the layer.
+            // A kill during `let_go` may have left the link without its layer.
             (Some(held), Some(bond)) if held.layer != bond.layer && held.layer.path().exists() => {
                 Ok(Some(held.layer.chain()?.len()))
             }
-            // A merge that was cut off before it counted.
+            // The link may come from a merge that was interrupted before it took effect.
             _ => Ok(None),
         }
     }
 
-    /// Returns whether there is something to let go.
+    /// Returns true if the dataset keeps layers that [`Dataset::let_go`] can release.
     pub fn keeps_mounted(&self) -> Result<bool> {
         self.zonepath.is_folder(MOUNTED)
     }
 
-    /// Gives up layers that were only kept for the zone that had them mounted. For
-    /// halted zones; whatever makes or removes layers of one begins with it.
+    /// Releases layers that the dataset kept only because the running zone had them mounted. This
+    /// is for halted zones. Every operation that makes or removes layers of a halted zone begins
+    /// with this call.
     pub fn let_go(&self) -> Result<()> {
-        // Mostly there is nothing, and then nobody needs to wait.
+        // Usually the dataset keeps no mounted layers, and then this call need not wait for the
+        // lock.
         if !self.keeps_mounted()? {
             return Ok(());
         }
@@ -51,12 +53,13 @@ impl Dataset {
         self.let_go_locked()
     }
 
-    /// [`Dataset::let_go`] for a caller that holds the lock.
+    /// Runs [`Dataset::let_go`] for a caller that holds the lock.
     pub(crate) fn let_go_locked(&self) -> Result<()> {
         if !self.keeps_mounted()? {
             return Ok(());
         }
-        // First: once nothing is held nobody looks for it again.
+        // The leftovers of a killed merge are removed first, because no later call looks for them
+        // once the dataset keeps no mounted layers.
         self.clear_killed_merge()?;
         let graves = {
             let (_, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
@@ -65,12 +68,12 @@ impl Dataset {
         graves.iter().try_for_each(|grave| remove::bury(grave))
     }
 
-    /// Keeps a layer, which the dataset stands on, for as long as it is mounted.
+    /// Keeps a layer of this dataset while the layer is mounted.
     pub(super) fn hold(&self, layer: &LayerPath) -> Result<()> {
         self.zonepath.make(MOUNTED)?;
         crash::point();
         let mounted = Self::at(self.zonepath.open_child(MOUNTED)?);
-        // A merge that was cut off may have begun it.
+        // An interrupted merge may have created the link already.
         let id = match mounted.bond()? {
             Some(held) => held.id,
             None => Id::random()?,
@@ -86,7 +89,8 @@ impl Dataset {
         Ok(())
     }
 
-    /// Removes the leftovers of a killed merge beside the zone. For a caller that holds the lock.
+    /// Removes the files that a killed merge of a running zone's layers left. The caller holds the
+    /// lock.
     pub(super) fn clear_killed_merge(&self) -> Result<()> {
         let held = match self.mounted()? {
             Some(mounted) => mounted.bond()?,
@@ -107,7 +111,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// Removes the files of [`Dataset::hold`]. Returns the trees to remove.
+    /// Removes the files that [`Dataset::hold`] created. Returns the trees to remove.
     pub(crate) fn drop_mounted(&self) -> Result<Vec<PathBuf>> {
         let Some(mounted) = self.mounted()? else {
             return Ok(Vec::new());
@@ -123,8 +127,8 @@ impl Dataset {
         Ok(graves)
     }
 
-    /// Returns the other users of layers beside the top: snapshots, and mounted stacks. Each is a
-    /// dataset without a top.
+    /// Returns the users of layers beside the top: the snapshots and the mounted stack. Each of
+    /// these is a dataset without a top.
     pub(crate) fn others(&self) -> Result<Vec<Self>> {
         let mut all = self.snapshot_folders()?;
         all.extend(self.mounted()?);

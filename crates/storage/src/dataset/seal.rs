@@ -1,4 +1,4 @@
-//! Seals: the top becomes a layer, and layers become fewer.
+//! Seals the top of a dataset, which becomes a layer, and merges layers.
 
 use super::{Bond, Dataset};
 use crate::attributes::Attributes;
@@ -8,46 +8,49 @@ use crate::id::Id;
 use crate::layers::{Layers, MAX_LAYERS, dataset_ref};
 use crate::{crash, remove};
 
-/// Maximum number of layers below a top; an operation that would add more merges them first. A
-/// file's first lookup takes 7 us on one layer, 15 us on eight, 217 us on 200.
+/// Maximum number of layers below a top. An operation that would add more layers merges layers
+/// first. A file's first lookup takes 7 us on one layer, 15 us on eight layers and 217 us on 200
+/// layers.
 pub const MERGE_DEPTH: usize = 8;
 
-/// Number of layers that are left after a merge. Fewer than [`MERGE_DEPTH`], so that not every seal
-/// merges.
+/// Number of layers that remain after a merge. This is less than [`MERGE_DEPTH`], so that not every
+/// seal has to merge layers.
 pub const LAYERS_AFTER_MERGE: usize = 4;
 
-/// The treatment of layers that were merged.
+/// The treatment of the former layers after a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Former {
-    /// The dataset needs them no more.
+    /// The dataset no longer needs the former layers.
     GiveUp,
-    /// They may be mounted, so they stay until [`Dataset::let_go`].
+    /// The former layers may be mounted, so they stay until [`Dataset::let_go`].
     Keep,
 }
 
 impl Dataset {
     /// Turns the top into a layer and gives the dataset a new, empty top.
     ///
-    /// Nothing may be mounted on the dataset: a live overlay would go on
-    /// writing into the layer. Takes the same time whatever is in it. An
-    /// untouched top on a layer stays: the layer below is the answer.
+    /// No file system may be mounted on the dataset, because a mounted overlay would continue to
+    /// write into the layer. The duration does not depend on the number of files. If the top is
+    /// unchanged and has a layer below, the top stays and this call returns the layer below.
     pub fn seal(&self) -> Result<Id> {
         let _lock = self.lock()?;
         self.seal_locked().map(|bond| bond.layer.id)
     }
 
-    /// Merges the topmost layers until at most `most` are left, and says how many there are then.
-    /// The content of the dataset and of the other users of the layers does not change.
+    /// Merges the topmost layers until at most `most` layers remain. Returns the number of layers
+    /// after the merge. The content of the dataset and of the other users of the layers does not
+    /// change.
     ///
-    /// Like [`Dataset::seal`], for halted zones. Takes a hard link for each
-    /// file in the merged layers; no data is copied.
+    /// Like [`Dataset::seal`], this is for halted zones. The merge makes a hard link for each file
+    /// of the merged layers and copies no data.
     pub fn shorten(&self, most: usize) -> Result<usize> {
         let _lock = self.lock()?;
         self.shorten_locked(most, Former::GiveUp)
     }
 
-    /// [`Dataset::shorten`] of a zone that runs: it keeps its mounted layers, and uses the merged
-    /// layers from its next boot on. Once between two boots: later ones change nothing.
+    /// Runs [`Dataset::shorten`] for a running zone: the zone keeps its mounted layers, and uses
+    /// the merged layers from its next boot on. Only the first call between two boots merges
+    /// layers; later calls change nothing.
     pub fn shorten_beside(&self, most: usize) -> Result<usize> {
         let _lock = self.lock()?;
         self.shorten_locked(most, Former::Keep)
@@ -61,13 +64,14 @@ impl Dataset {
         })
     }
 
-    /// [`Dataset::shorten`] to as many layers as a seal leaves when it merges.
+    /// Runs [`Dataset::shorten`] with [`LAYERS_AFTER_MERGE`], the number of layers that a seal
+    /// leaves when it merges.
     pub fn tend(&self) -> Result<usize> {
         self.shorten(LAYERS_AFTER_MERGE)
     }
 
-    /// Seals the top, and merges layers when there are [`MERGE_DEPTH`] then: a snapshot of the
-    /// running zone may put one more on them.
+    /// Seals the top, and then merges layers if the chain has [`MERGE_DEPTH`] layers, because a
+    /// snapshot of the running zone may add one more layer.
     pub(crate) fn seal_short(&self) -> Result<Bond> {
         let bond = self.seal_locked()?;
         if bond.layer.chain()?.len() < MERGE_DEPTH {
@@ -78,7 +82,8 @@ impl Dataset {
             .ok_or_else(|| Error::NoDataset(self.zonepath.path().to_owned()))
     }
 
-    /// Returns the bond that [`Dataset::seal_short`] would return without changing anything, if so.
+    /// Returns the bond that [`Dataset::seal_short`] would return, if it would change nothing.
+    /// Otherwise returns `None`.
     pub(super) fn short_seal(&self) -> Result<Option<Bond>> {
         let bond = match self.keeps_mounted()? {
             true => None,
@@ -90,7 +95,8 @@ impl Dataset {
         }
     }
 
-    /// The layer below a top into which nobody has written.
+    /// Returns the bond with the layer below the top if the top is unchanged. Otherwise returns
+    /// `None`.
     pub(super) fn untouched(&self) -> Result<Option<Bond>> {
         let root = self.open_top()?;
         let Some(bond) = self.bond()? else {
@@ -101,7 +107,7 @@ impl Dataset {
         Ok(same.then_some(bond))
     }
 
-    /// [`Dataset::shorten`] for a caller that holds the lock.
+    /// Runs [`Dataset::shorten`] for a caller that holds the lock.
     fn shorten_locked(&self, most: usize, what: Former) -> Result<usize> {
         match what {
             Former::GiveUp => self.let_go_locked()?,
@@ -112,8 +118,8 @@ impl Dataset {
         };
         let chain = former.layer.chain()?;
         let most = most.max(1);
-        // The mounted layers are those that a former merge kept: this merge must keep all of them
-        // too.
+        // A former merge kept the mounted layers, and this merge would have to keep all of its own
+        // former layers, too. Therefore it waits for the next boot.
         let waits = what == Former::Keep && self.mounted_depth()?.is_some();
         if chain.len() <= most || waits {
             return Ok(chain.len());
@@ -161,8 +167,8 @@ impl Dataset {
             Some(bond) => bond.id,
             None => Id::random()?,
         };
-        // The next top is there before anything counts, so that a missing
-        // `root` with it means a seal and without it a removal.
+        // The next top is created before the layer takes effect. A missing `root` therefore means
+        // an interrupted seal if the next top exists, and an interrupted removal otherwise.
         self.make_next(&attributes)?;
         crash::point();
         let parent = below.as_ref().map(|bond| &bond.layer);
@@ -170,7 +176,7 @@ impl Dataset {
         let bond = Bond { layer, id };
         self.write_bond(&bond)?;
         crash::point();
-        // From here on the layer counts.
+        // From this rename on, the layer is part of the dataset.
         let form = self.form()?;
         self.zonepath
             .rename(form.name(), &bond.layer.open()?, form.sealed())?;

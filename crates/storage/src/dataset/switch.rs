@@ -1,9 +1,9 @@
-//! Replaces the root of a dataset by a root that was prepared beside it.
+//! Replaces the root of a dataset with a root that was prepared beside it.
 //!
-//! A command that changes a whole halted zone works in a copy (a clone of a snapshot of
-//! the zone), and the zone takes over the copy when it is complete: the zone is the old
-//! one or the new one at every moment. The steps are those of a rollback, to a layer of
-//! another dataset.
+//! A command that changes the whole root of a halted zone works in a copy (a clone of a snapshot of
+//! the zone). The zone takes over the copy when the copy is complete, so at every moment the zone
+//! has its complete old root or its complete new root. The steps are those of a rollback, but to a
+//! layer of another dataset.
 
 use std::path::{Path, PathBuf};
 
@@ -19,15 +19,15 @@ use crate::merge::Below;
 use crate::{crash, remove};
 
 impl Dataset {
-    /// Seals the top; the tree of the topmost layer then, which tells whether another
-    /// dataset stands on it.
+    /// Seals the top, and returns the tree of the topmost layer. A caller uses this tree to check
+    /// whether another dataset is based on this layer.
     pub fn seal_tree(&self) -> Result<PathBuf> {
         let _lock = self.lock()?;
         self.seal_locked()?.layer.tree()
     }
 
-    /// Makes this dataset stand on the layers of `other`, whose top is sealed. The files
-    /// of this dataset's own top are removed; snapshots stay. For halted zones.
+    /// Makes this dataset use the layers of `other`, whose top is sealed. Removes the files of this
+    /// dataset's own top, and keeps its snapshots. This is for halted zones.
     pub fn take_over(&self, other: &Self) -> Result<()> {
         remove::refuse_mounts(self.zonepath.path(), TOPS)?;
         let _prepared = other.lock_shared()?;
@@ -49,9 +49,9 @@ impl Dataset {
         graves.iter().try_for_each(|grave| remove::bury(grave))
     }
 
-    /// Makes a dataset at `zonepath` on the layer of this one whose tree is `base`, with
-    /// a sealed layer on it that has the content of the topmost layer of this one,
-    /// without the files and links in `drop` (by path).
+    /// Creates a dataset at `zonepath` on the layer of this dataset whose tree is `base`. The new
+    /// dataset gets one sealed layer on top, with the content of this dataset's topmost layer,
+    /// except the files and links whose paths are in `drop`.
     pub fn extract(
         &self,
         base: &Path,
@@ -75,8 +75,8 @@ impl Dataset {
         Ok(made)
     }
 
-    /// Puts a sealed layer on this dataset, whose top is untouched, that has of the topmost
-    /// layer of `other` the files and links that `keep` names, and hides nothing else.
+    /// Adds a sealed layer to this dataset, whose top must be unchanged. The layer contains the
+    /// files and links of the topmost layer of `other` that `keep` selects. It hides no other file.
     pub fn add_part(&self, other: &Self, keep: &dyn Fn(&Path) -> bool) -> Result<()> {
         let _other = other.lock_shared()?;
         let Some(bond) = other.bond()? else {
@@ -85,7 +85,7 @@ impl Dataset {
         self.fill_from(&bond.layer, |top| crate::patch::retain(top, keep))
     }
 
-    /// Returns whether nobody has written into the top.
+    /// Returns true if the top is unchanged.
     pub fn is_untouched(&self) -> Result<bool> {
         let _lock = self.lock_shared()?;
         Ok(self.untouched()?.is_some())
@@ -105,9 +105,10 @@ impl Dataset {
         self.seal().map(|_| ())
     }
 
-    /// Puts the layer that `patch` stands on, itself on the layer with the tree `base`,
-    /// below the layers of this dataset above `base`. The top must be untouched, as after
-    /// a snapshot. Whether the two fit together is for [`crate::misfit`] to say.
+    /// Inserts the topmost layer of `patch` below those layers of this dataset that are above the
+    /// layer with the tree `base`. The layer of `patch` must itself be on `base`. The top must be
+    /// unchanged, as after a snapshot. [`crate::misfit`] checks whether the layer of `patch` fits
+    /// the layers above.
     pub fn put_below(&self, patch: &Self, base: &Path) -> Result<()> {
         let _patch = patch.lock_shared()?;
         let Some(patch) = patch.bond()?.map(|bond| bond.layer) else {
@@ -154,7 +155,7 @@ impl Dataset {
         graves.iter().try_for_each(|grave| remove::bury(grave))
     }
 
-    /// The layers above that with the tree `base`, and the others.
+    /// Returns the layers above the layer with the tree `base`, and the other layers.
     fn split_at(&self, base: &Path) -> Result<(Vec<LayerPath>, Vec<LayerPath>)> {
         let chain = match self.bond()? {
             Some(bond) => bond.layer.chain()?,
@@ -174,8 +175,8 @@ impl Dataset {
 }
 
 impl Layers {
-    /// A tree in `.dead` that is a copy of the layer by hard links; and the trees to
-    /// remove.
+    /// Copies a layer into a new tree in `.dead` by hard links. Returns the new tree and the trees
+    /// to remove.
     fn copy_of(&self, tree: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
         let dead = self.graves()?;
         let name = Id::random()?.to_string();
@@ -185,7 +186,8 @@ impl Layers {
         Ok((out, garbage))
     }
 
-    /// Fills the empty folder `out` with a layer, by hard links. Returns garbage.
+    /// Fills the empty folder `out` with the files of a layer, by hard links. Returns the trees to
+    /// remove.
     fn copy_into(&self, tree: &Path, out: &Path) -> Result<Vec<PathBuf>> {
         let dead = self.graves()?;
         let (nothing, links) = (Id::random()?.to_string(), Id::random()?.to_string());
