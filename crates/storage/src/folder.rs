@@ -1,4 +1,4 @@
-//! A folder held open, and the few calls that datasets are made of.
+//! A folder that is held open, and the few file system calls that datasets need.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
-/// An open folder and the path it was opened by (for messages and mounts).
+/// An open folder, and the path at which the folder was opened (for messages and mounts).
 #[derive(Debug)]
 pub(crate) struct Folder {
     fd: OwnedFd,
@@ -21,20 +21,20 @@ const OPEN: OFlags = OFlags::DIRECTORY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// The link that says the format of a zonepath, of a folder of layers, of a layer or of the folder
-/// of images; a folder without the link has format 1, which is written without it.
+/// The link whose text is the format of a zonepath, of a folder of layers, of a layer or of the
+/// folder of images. A folder without this link has format 1.
 const FORMAT_LINK: &str = "format";
 
-/// The newest format that is known.
+/// The newest format that these programs can read.
 const FORMAT: u64 = 1;
 
-/// Fails with [`Error::Newer`] when only newer programs know the format of a zonepath, or of
-/// the layers beside it. That there is none is fine.
+/// Fails with [`Error::Newer`] if only newer programs can read the format of a zonepath, or of the
+/// layers beside the zonepath. A missing zonepath is no error.
 pub fn must_be_known(zonepath: &Path) -> Result<()> {
     let layers = zonepath.with_file_name(crate::layout::LAYERS);
     for path in [zonepath, &layers, &zonepath.join(crate::layout::LAYERS)] {
         match must_be_known_at(path) {
-            // A caller that needs an unreadable one reports the error.
+            // An unreadable link is ignored here: a caller that needs the folder reports the error.
             Ok(()) | Err(Error::Io { .. }) => {}
             refused => return refused,
         }
@@ -42,17 +42,18 @@ pub fn must_be_known(zonepath: &Path) -> Result<()> {
     Ok(())
 }
 
-/// [`Folder::must_be_known`] of the folder at a path. A folder that does not exist is known.
+/// Runs [`Folder::must_be_known`] on the folder at a path. A folder that does not exist is no
+/// error.
 pub(crate) fn must_be_known_at(path: &Path) -> Result<()> {
     check_format(path, read_link_at(&path.join(FORMAT_LINK))?)
 }
 
-/// Reads a symbolic link; nothing when it does not exist.
+/// Returns the text of a symbolic link, or `None` if the link does not exist.
 pub(crate) fn read_link_at(path: &Path) -> Result<Option<OsString>> {
     link_text(path, rustix::fs::readlinkat(CWD, path, Vec::new()))
 }
 
-/// Fails unless the text of the link [`FORMAT_LINK`] in the folder at a path says a known format.
+/// Fails if `text`, the text of the link [`FORMAT_LINK`] in a folder, is not a known format.
 fn check_format(folder: &Path, text: Option<OsString>) -> Result<()> {
     let Some(text) = text else {
         return Ok(());
@@ -72,7 +73,7 @@ fn check_format(folder: &Path, text: Option<OsString>) -> Result<()> {
     }
 }
 
-/// Returns the text of the symbolic link at a path, as readlink(2) has answered.
+/// Converts the result of readlink(2) for the symbolic link at a path.
 fn link_text(path: &Path, answer: std::result::Result<CString, Errno>) -> Result<Option<OsString>> {
     match answer {
         Ok(text) => Ok(Some(OsString::from_vec(text.into_bytes()))),
@@ -86,7 +87,7 @@ fn link_text(path: &Path, answer: std::result::Result<CString, Errno>) -> Result
 }
 
 impl Folder {
-    /// Opens a folder; the last component may not be a symbolic link.
+    /// Opens a folder. The last component of the path must not be a symbolic link.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let fd = rustix::fs::openat(CWD, path, OPEN, Mode::empty())
             .map_err(|e| Error::io("open", path, e))?;
@@ -96,8 +97,8 @@ impl Folder {
         })
     }
 
-    /// Opens a folder, making it (mode 0700) first when it is missing.
-    /// Tells whether it was made.
+    /// Opens a folder, and creates it first (mode 0700) if it does not exist. The flag is true if
+    /// the folder was created.
     pub(crate) fn open_or_make(path: &Path) -> Result<(Self, bool)> {
         let made = match rustix::fs::mkdirat(CWD, path, Mode::RWXU) {
             Ok(()) => true,
@@ -107,8 +108,8 @@ impl Folder {
         Ok((Self::open(path)?, made))
     }
 
-    /// Opens the folder `name` in this one, never through a link or into
-    /// another mount, bind mounts of the same file system included.
+    /// Opens the subfolder `name`. Follows no symbolic link and enters no other mount, not even a
+    /// bind mount of the same file system.
     pub(crate) fn open_child(&self, name: impl AsRef<OsStr>) -> Result<Self> {
         let name = name.as_ref();
         let fd = rustix::fs::openat2(
@@ -125,8 +126,8 @@ impl Folder {
         })
     }
 
-    /// Fails with [`Error::Newer`] when the link [`FORMAT_LINK`] in the folder says a format
-    /// that is not known here. Zonepaths, layers and images without it have format 1.
+    /// Fails with [`Error::Newer`] if the link [`FORMAT_LINK`] in the folder names a format that
+    /// these programs cannot read. Zonepaths, layers and images without this link have format 1.
     pub(crate) fn must_be_known(&self) -> Result<()> {
         check_format(&self.path, self.read_link(FORMAT_LINK)?)
     }
@@ -144,13 +145,13 @@ impl Folder {
         Error::io(call, self.path.join(name.as_ref()), e)
     }
 
-    /// The file system this folder is on.
+    /// Returns the device number of the file system that holds this folder.
     pub(crate) fn device(&self) -> Result<u64> {
         let stat = rustix::fs::fstat(&self.fd).map_err(|e| Error::io("fstat", &self.path, e))?;
         Ok(stat.st_dev)
     }
 
-    /// Makes a folder; false when something of that name exists.
+    /// Creates a subfolder. Returns false if an entry of that name exists.
     pub(crate) fn make(&self, name: impl AsRef<OsStr>) -> Result<bool> {
         let name = name.as_ref();
         match rustix::fs::mkdirat(&self.fd, name, Mode::RWXU) {
@@ -160,7 +161,7 @@ impl Folder {
         }
     }
 
-    /// Returns the kind of `name`, if it exists.
+    /// Returns the file type of the entry `name`, or `None` if no such entry exists.
     pub(crate) fn kind(&self, name: impl AsRef<OsStr>) -> Result<Option<FileType>> {
         let name = name.as_ref();
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -181,7 +182,7 @@ impl Folder {
             .map_err(|e| self.fail("symlink", name, e))
     }
 
-    /// Puts a symbolic link in place of whatever link has that name.
+    /// Creates a symbolic link, and replaces a link that has the same name.
     pub(crate) fn relink(&self, name: &str, text: impl AsRef<OsStr>) -> Result<()> {
         let aside = format!("{name}.new");
         self.unlink(&aside)?;
@@ -189,7 +190,7 @@ impl Folder {
         self.rename(aside, self, name)
     }
 
-    /// Reads a symbolic link; nothing when the name does not exist.
+    /// Returns the text of a symbolic link, or `None` if the name does not exist.
     pub(crate) fn read_link(&self, name: impl AsRef<OsStr>) -> Result<Option<OsString>> {
         let name = name.as_ref();
         let answer = rustix::fs::readlinkat(&self.fd, name, Vec::new());
@@ -207,7 +208,7 @@ impl Folder {
             .map_err(|e| self.fail("rename", name, e))
     }
 
-    /// Removes a file or link; false when it does not exist.
+    /// Removes a file or link. Returns false if the name does not exist.
     pub(crate) fn unlink(&self, name: impl AsRef<OsStr>) -> Result<bool> {
         let name = name.as_ref();
         match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
@@ -217,13 +218,13 @@ impl Folder {
         }
     }
 
-    /// Removes an empty folder; the plain error number, as callers branch on it.
+    /// Removes an empty folder. Returns the plain error number, because callers branch on it.
     pub(crate) fn rmdir(&self, name: impl AsRef<OsStr>) -> std::result::Result<(), Errno> {
         rustix::fs::unlinkat(&self.fd, name.as_ref(), AtFlags::REMOVEDIR)
     }
 
-    /// The names in this folder, unsorted, with the type where the file system
-    /// tells it.
+    /// Returns the names in this folder, unsorted, with their file types if the file system reports
+    /// them.
     pub(crate) fn entries(&self) -> Result<Vec<(OsString, FileType)>> {
         let mut names = Vec::new();
         for entry in self.read()? {
@@ -246,12 +247,13 @@ impl Folder {
         Ok(true)
     }
 
-    /// Reads through a description of its own: positions are never shared.
+    /// Reads the folder through a new file description, so that no other reader shares its
+    /// position.
     fn read(&self) -> Result<Dir> {
         Dir::read_from(&self.fd).map_err(|e| Error::io("open", &self.path, e))
     }
 
-    /// Waits for the lock of this folder; it ends with the returned value.
+    /// Waits for the lock of this folder. Dropping the returned value releases the lock.
     pub(crate) fn lock(&self, how: FlockOperation) -> Result<Lock> {
         loop {
             let fd = self.reopen()?;
@@ -263,7 +265,8 @@ impl Folder {
         }
     }
 
-    /// Takes the exclusive lock if nobody has any.
+    /// Takes the exclusive lock, or returns `None` if another process or thread holds a lock of
+    /// this folder.
     pub(crate) fn try_lock(&self) -> Result<Option<Lock>> {
         let fd = self.reopen()?;
         match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
@@ -273,13 +276,14 @@ impl Folder {
         }
     }
 
-    /// A description of its own: threads that share `self` must not share a lock.
+    /// Opens the folder again, for a new file description: threads that share `self` must not share
+    /// a lock.
     fn reopen(&self) -> Result<OwnedFd> {
         rustix::fs::openat(&self.fd, ".", OPEN, Mode::empty())
             .map_err(|e| Error::io("open", &self.path, e))
     }
 
-    /// Tells whether the path still leads to this folder.
+    /// Returns true if the path still leads to this folder.
     pub(crate) fn is_at_its_path(&self) -> Result<bool> {
         let own = rustix::fs::fstat(&self.fd).map_err(|e| Error::io("fstat", &self.path, e))?;
         match rustix::fs::lstat(&self.path) {
@@ -304,10 +308,12 @@ pub(crate) struct Lock {
 }
 
 impl Drop for Lock {
-    /// Unlocks, and does not leave that to the end of the descriptor: a process that another
-    /// thread starts has a copy of it from fork(2) to execve(2), and would hold the lock on.
+    /// Releases the lock explicitly, because closing the descriptor may not release it: a process
+    /// that another thread starts has a copy of the descriptor from fork(2) until execve(2), and
+    /// this copy would keep the lock.
     fn drop(&mut self) {
-        // The lock ends with the last copy in any case.
+        // An error is ignored, because the lock ends in any case when the last copy of the
+        // descriptor is closed.
         let _ = rustix::fs::flock(&self.fd, FlockOperation::Unlock);
     }
 }
@@ -321,7 +327,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(dir.path()).unwrap();
         let lock = folder.try_lock().unwrap().unwrap();
-        // As a process has it that another thread starts.
+        // A process that another thread starts has such a copy of the descriptor.
         let copy = rustix::io::dup(&lock.fd).unwrap();
         assert!(folder.try_lock().unwrap().is_none());
         drop(lock);

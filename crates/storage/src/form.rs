@@ -9,17 +9,17 @@ use crate::error::Result;
 use crate::folder::Folder;
 use crate::layout::{NEXT_ROOT, NEXT_VOLUME, ROOT, TREE, VOLUME, WORK};
 
-/// The forms of a top.
+/// The form of a top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// A folder of the file system that the zonepath is on.
+    /// A plain folder on the file system of the zonepath.
     Folder,
     /// A btrfs subvolume.
     Volume,
 }
 
 impl Form {
-    /// The form for new datasets in a folder.
+    /// Returns the form for new datasets in a folder.
     pub(crate) fn best(at: &Folder) -> Result<Self> {
         let vfs = rustix::fs::fstatfs(at).map_err(|e| at.fail("fstatfs", "", e))?;
         Ok(match vfs.f_type {
@@ -28,7 +28,7 @@ impl Form {
         })
     }
 
-    /// The form of a dataset whose `root` is of this type.
+    /// Returns the form of a dataset whose entry `root` has this file type.
     pub(crate) fn of_root(root: Option<FileType>) -> Self {
         match root {
             Some(FileType::Symlink) => Self::Volume,
@@ -36,7 +36,7 @@ impl Form {
         }
     }
 
-    /// Returns the name of the folder that is renamed into a layer to seal it.
+    /// Returns the name of the folder in the zonepath that a seal renames into a layer.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Folder => ROOT,
@@ -44,7 +44,7 @@ impl Form {
         }
     }
 
-    /// Name of the next top, while a seal is under way.
+    /// Returns the name of the next top during a seal.
     pub(crate) const fn next(self) -> &'static str {
         match self {
             Self::Folder => NEXT_ROOT,
@@ -52,7 +52,7 @@ impl Form {
         }
     }
 
-    /// Returns the name of the sealed top in its layer.
+    /// Returns the name that the sealed top has in its layer.
     pub(crate) const fn sealed(self) -> &'static str {
         match self {
             Self::Folder => TREE,
@@ -60,7 +60,7 @@ impl Form {
         }
     }
 
-    /// Opens the tree of a top that is called `name` in `at`.
+    /// Opens the tree of the top with the name `name` in `at`.
     pub(crate) fn open_tree(self, at: &Folder, name: &str) -> Result<Folder> {
         let folder = at.open_child(name)?;
         match self {
@@ -69,7 +69,7 @@ impl Form {
         }
     }
 
-    /// Makes an empty top called `name` in `at`, with a work folder.
+    /// Creates an empty top with the name `name` in `at`, and its work folder.
     pub(crate) fn make(self, at: &Folder, name: &str) -> Result<Folder> {
         match self {
             Self::Folder => {
@@ -89,7 +89,7 @@ impl Form {
         self.open_tree(at, name)
     }
 
-    /// Removes a top into which nobody has written yet.
+    /// Removes a top that contains no files yet.
     pub(crate) fn unmake(self, at: &Folder, name: &str) -> Result<()> {
         if self == Self::Volume && at.is_folder(name)? {
             let volume = at.open_child(name)?;
@@ -97,12 +97,12 @@ impl Form {
                 absent(volume.rmdir(inner)).map_err(|e| volume.fail("rmdir", inner, e))?;
             }
         }
-        // The kernel takes an empty subvolume for a folder here.
+        // rmdir(2) also removes an empty subvolume.
         absent(at.rmdir(name)).map_err(|e| at.fail("rmdir", name, e))
     }
 }
 
-/// `f_type` of btrfs.
+/// The `f_type` number of btrfs.
 const BTRFS: FsWord = 0x9123_683E;
 
 fn absent(removed: std::result::Result<(), Errno>) -> rustix::io::Result<()> {

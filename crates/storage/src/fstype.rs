@@ -6,13 +6,13 @@ use std::path::Path;
 use crate::error::Result;
 use crate::folder::Folder;
 
-/// The name of the type of file system that a folder is on.
+/// Returns the type name of the file system that holds a folder.
 pub fn name_at(path: &Path) -> Result<String> {
     Ok(name(&Folder::open(path)?))
 }
 
-/// The name of the type of file system that something open is on, or its number in
-/// hexadecimal.
+/// Returns the type name of the file system that holds an open file or folder, or the type number
+/// in hexadecimal if its name is unknown.
 pub(crate) fn name(of: impl AsFd) -> String {
     let Ok(vfs) = rustix::fs::fstatfs(of) else {
         return "its file system".to_owned();

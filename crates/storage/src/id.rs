@@ -1,7 +1,7 @@
-//! Names of layers and datasets: 64 random bits as 16 hexadecimal digits.
+//! The ids of layers and datasets: 64 random bits, written as 16 hexadecimal digits.
 //!
-//! So short that a dataset's link stays below 60 bytes, where ext4 keeps a
-//! link's text inside the inode.
+//! An id is short, so that the text of a dataset's link has fewer than 60 bytes. ext4 stores so
+//! short a text inside the inode.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -16,10 +16,10 @@ use crate::error::{Error, Result};
 pub struct Id(u64);
 
 impl Id {
-    /// Draws a new id.
+    /// Returns a new random id.
     pub(crate) fn random() -> Result<Self> {
         let mut bytes = [0_u8; 8];
-        // At most 256 bytes come in one piece or not at all.
+        // getrandom(2) returns up to 256 bytes completely or fails.
         getrandom(&mut bytes, GetRandomFlags::empty())
             .map_err(|e| Error::io("getrandom", "8 bytes", e))?;
         Ok(Self(u64::from_ne_bytes(bytes)))
@@ -36,7 +36,7 @@ impl fmt::Display for Id {
     }
 }
 
-/// The text is not an id.
+/// The error for a text that is not an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an id of 16 hexadecimal digits")]
 pub struct BadId;

@@ -1,4 +1,4 @@
-//! Images: layers that zones are installed from, called by their digest.
+//! Images: layers from which zones are installed. The name of an image is its digest.
 //!
 //! ```text
 //! <images>/
@@ -10,13 +10,14 @@
 //!   .fetch-<id>/       what is being fetched, locked by whoever fetches it
 //! ```
 //!
-//! The digest of an image of one layer is that of its tree; that of one more layer is made of the
-//! digest below and of the layer's tree, whiteouts and all ([`stack`]). The configuration of an
-//! image is part of its digest, because several images may have the same layers.
+//! The digest of an image with one layer is the digest of the layer's tree. The digest of an image
+//! with several layers is made from the digest of the layers below and the digest of the top
+//! layer's tree with its whiteouts ([`stack`]). An image's configuration is part of its digest,
+//! because several images may have the same layers.
 //!
-//! A zone installed from an image stands on its layer like a clone on that of its
-//! origin, so the image's layer lives as long as any zone, snapshot or layer needs
-//! it. An image counts while it holds its reference and the layer has its tree.
+//! A zone that is installed from an image uses the image's layer as a clone uses the layer of its
+//! origin. Therefore the image's layer exists while any zone, snapshot or layer needs it. An image
+//! is valid while it holds its reference and its layer has a tree.
 //!
 //! | operation | steps, in order | a crash after the step leaves |
 //! |---|---|---|
@@ -52,39 +53,40 @@ pub use about::About;
 pub use import::{Download, Import};
 pub use stack::{Base, Part};
 
-/// The configuration of an image.
+/// The name of the file with the configuration of an image.
 const CONFIG: &str = "config";
 
-/// The most that is kept of that.
+/// Maximum size of the stored configuration of an image, in bytes.
 const MAX_CONFIG: u64 = 4 << 20;
 
-/// The prefix of a folder that is being filled.
+/// The prefix of the name of a folder for a download.
 const FETCH: &str = ".fetch-";
 
-/// An image folder that is being made or removed.
+/// The name of an image folder that is being made or removed.
 const HALF: &str = ".half-";
 
 /// An image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// The digest of its trees and of its configuration, its true name.
+    /// The digest of the image's trees and configuration, which identifies the image.
     pub digest: Digest,
     /// The properties of the image.
     pub about: About,
-    /// When it was imported, to the second.
+    /// The time of the import, to the second.
     pub imported: SystemTime,
-    /// The trees of its files, the uppermost layer first. They must not be changed.
+    /// The trees with the image's files, the uppermost layer first. Callers must not change these
+    /// trees.
     pub trees: Vec<PathBuf>,
-    /// The zonepaths and layers that stand on it.
+    /// The zonepaths and layers that use the image's layers.
     pub users: Vec<PathBuf>,
 }
 
 /// The images that [`Images::prune`] removed.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Pruned {
-    /// Images that nothing stood on.
+    /// The removed images, which no zone and no layer used.
     pub images: Vec<Image>,
-    /// The leftovers of crashes.
+    /// The removals of files that crashes left.
     pub collected: Collected,
 }
 
@@ -95,20 +97,20 @@ pub struct Images {
 }
 
 impl Images {
-    /// Opens the folder of images, making it and those above it when missing.
+    /// Opens the folder of images. Creates this folder and its parent folders if they do not exist.
     pub fn open(path: &Path) -> Result<Self> {
         std::fs::create_dir_all(path).map_err(|e| Error::io("mkdir", path, e))?;
         let folder = Folder::open(path)?;
         folder.must_be_known()?;
-        // Images hold the password files of their zones.
+        // Only root may read the folder, because images hold the password files of their zones.
         rustix::fs::fchmod(&folder, Mode::RWXU).map_err(|e| folder.fail("fchmod", "", e))?;
         Ok(Self { folder })
     }
 
-    /// Opens the folder of images to look at them; nothing when it is not there.
+    /// Opens the folder of images for reading. Returns `None` if the folder does not exist.
     ///
     /// # Errors
-    /// When it cannot be opened, or a newer version made it.
+    /// Fails if the folder cannot be opened, or if a newer version of these programs made it.
     pub fn existing(path: &Path) -> Result<Option<Self>> {
         let folder = match Folder::open(path) {
             Err(e) if e.is_missing() => return Ok(None),
@@ -118,7 +120,7 @@ impl Images {
         Ok(Some(Self { folder }))
     }
 
-    /// Returns the configuration of an image, if it came with one.
+    /// Returns the configuration of an image, or `None` if the image has no configuration.
     pub fn config(&self, image: &Image) -> Result<Option<Vec<u8>>> {
         let at = self.folder.path().join(image.digest.hex()).join(CONFIG);
         let fail = |e| Error::io("read", &at, e);
@@ -132,7 +134,7 @@ impl Images {
         Ok(Some(text))
     }
 
-    /// All images, by name and then by age.
+    /// Returns all images, sorted by name and then by age.
     pub fn list(&self) -> Result<Vec<Image>> {
         let mut all = Vec::new();
         for (name, _) in self.folder.entries()? {
@@ -146,8 +148,9 @@ impl Images {
         Ok(all)
     }
 
-    /// Finds an image by its digest, by at least six first digits that no other has, or
-    /// by its name: then the one that was imported last.
+    /// Finds an image by its digest, by at least six first digits of its digest that no other image
+    /// has, or by its name. Of several images with the same name, returns the one that was imported
+    /// last.
     pub fn find(&self, word: &str) -> Result<Image> {
         let missing = || Error::NoImage(word.chars().take(100).collect());
         if let Ok(digest) = word.parse::<Digest>() {
@@ -168,7 +171,7 @@ impl Images {
         }
     }
 
-    /// Compares an image with its digest; reads all of it.
+    /// Reads all files of an image and compares them with the image's digest.
     pub fn verify(&self, image: &Image) -> Result<()> {
         let mut below = None;
         for tree in image.trees.iter().rev() {
@@ -179,7 +182,7 @@ impl Images {
         };
         let config = self.config(image)?;
         let found = config.map_or(stack, |config| configured(&stack, &config));
-        // Of images that earlier versions made it is that of the layers alone.
+        // The digest of an image that an earlier version imported covers only the layers.
         if [found, stack].contains(&image.digest) {
             return Ok(());
         }
@@ -189,7 +192,7 @@ impl Images {
         })
     }
 
-    /// The space of an image on disk, in bytes.
+    /// Returns the disk space that an image uses, in bytes.
     pub fn usage(&self, image: &Image) -> Result<u64> {
         let mut all = 0;
         for tree in &image.trees {
@@ -198,10 +201,10 @@ impl Images {
         Ok(all)
     }
 
-    /// Makes a dataset at `zonepath` that stands on an image.
+    /// Creates a dataset at `zonepath` on the layers of an image.
     pub fn install(&self, digest: &Digest, zonepath: &Path) -> Result<Dataset> {
         zfs::refuse_layers(zonepath)?;
-        // Nobody removes the image meanwhile.
+        // The lock prevents the removal of the image by another process.
         let _lock = self.lock()?;
         match self.image(digest)? {
             None => Err(Error::NoImage(digest.to_string())),
@@ -215,7 +218,7 @@ impl Images {
         }
     }
 
-    /// Removes an image's name. Its files stay while something stands on them.
+    /// Removes an image's name. The image's files stay while a zone or a layer uses them.
     pub fn remove(&self, digest: &Digest) -> Result<()> {
         let _lock = self.lock()?;
         if self.image(digest)?.is_none() {
@@ -224,7 +227,7 @@ impl Images {
         self.clear(&digest.hex())
     }
 
-    /// Removes images that no zone uses, and leftovers of crashes.
+    /// Removes the images that no zone uses, and the files that crashes left.
     pub fn prune(&self) -> Result<Pruned> {
         let mut pruned = Pruned::default();
         {
@@ -244,8 +247,8 @@ impl Images {
         Ok(pruned)
     }
 
-    /// Returns the folders of fetches and imports that were killed; none while another command
-    /// changes images.
+    /// Returns the folders of downloads and imports that were killed. Returns no folder while
+    /// another command changes images.
     pub fn cut_off(&self) -> Result<Vec<PathBuf>> {
         match self.folder.try_lock()? {
             Some(_lock) => self.cut_off_locked(),
@@ -253,7 +256,8 @@ impl Images {
         }
     }
 
-    /// Removes the images that [`Images::cut_off`] returns, with the layers that only they use.
+    /// Removes the folders that [`Images::cut_off`] returns, with the layers that only these
+    /// folders use.
     pub fn clear_cut_off(&self) -> Result<()> {
         {
             let _lock = self.lock()?;
@@ -267,9 +271,9 @@ impl Images {
         for (name, _) in self.folder.entries()? {
             let is_cut_off = if name.to_string_lossy().starts_with(FETCH) {
                 match self.folder.open_child(&name) {
-                    // One that was ready goes by itself.
+                    // The process that used this download folder has ended and removed the folder.
                     Err(e) if e.is_missing() => false,
-                    // No process holds its lock, so the download was interrupted.
+                    // No process holds the lock of the folder, so the download was interrupted.
                     other => other?.try_lock()?.is_some(),
                 }
             } else if name.to_string_lossy().starts_with(HALF) {
@@ -306,7 +310,7 @@ impl Images {
         self.folder.lock(rustix::fs::FlockOperation::LockExclusive)
     }
 
-    /// An image, if it counts.
+    /// Returns the image with this digest, or `None` if no valid image has this digest.
     fn image(&self, digest: &Digest) -> Result<Option<Image>> {
         let folder = match self.folder.open_child(digest.hex()) {
             Err(e) if e.is_missing() => return Ok(None),
@@ -341,7 +345,7 @@ impl Images {
         }))
     }
 
-    /// Removes an image folder, whatever state it is in.
+    /// Removes an image folder, even if the folder is incomplete.
     fn clear(&self, name: &str) -> Result<()> {
         let folder = match self.folder.open_child(name) {
             Err(e) if e.is_missing() => return Ok(()),
@@ -366,7 +370,8 @@ impl Images {
 
 fn parse(name: &OsStr) -> Option<Digest> {
     let text = name.to_str()?;
-    // Only as it is written: not with prefix, not in capitals.
+    // The text must be exactly as an image folder is written: without a prefix and without capital
+    // letters.
     text.parse()
         .ok()
         .filter(|digest: &Digest| digest.hex() == text)

@@ -1,4 +1,4 @@
-//! The properties of an image: links in its folder, in their texts.
+//! The properties of an image, which are stored as the texts of links in the image's folder.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -20,11 +20,12 @@ pub struct About {
     pub name: String,
     /// The source of the image.
     pub source: String,
-    /// The digest of the archive it came from, if that was a file.
+    /// The digest of the archive file from which the image was imported; `None` if the source was
+    /// no file.
     pub archive: Option<Digest>,
-    /// Files, folders and links.
+    /// Number of files, folders and links in the image.
     pub entries: u64,
-    /// Bytes in files.
+    /// Total size of the files in the image, in bytes.
     pub bytes: u64,
 }
 

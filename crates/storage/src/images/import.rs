@@ -1,4 +1,5 @@
-//! Imports an image: downloads it, fills trees, and makes layers of them.
+//! Imports an image: downloads the image, fills trees with its files, and makes layers from the
+//! trees.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,16 +18,17 @@ use crate::layers::{AtWork, LayerPath, Layers, dataset_ref, relative};
 use crate::sha256::Digest;
 use crate::{crash, remove};
 
-/// A tree being filled to become an image. Dropped, it is garbage.
+/// A tree that is being filled for a new image. If this value is dropped, [`Images::prune`] removes
+/// the tree.
 #[derive(Debug)]
 pub struct Import {
     tree: PathBuf,
-    // Keeps `collect` away from trees that look like garbage.
+    // The mark that keeps `collect` from removing the tree, which no layer uses yet.
     _shared: AtWork,
 }
 
 impl Import {
-    /// The empty folder to fill.
+    /// Returns the path of the empty folder to fill.
     #[must_use]
     pub fn tree(&self) -> &Path {
         &self.tree
@@ -34,7 +36,7 @@ impl Import {
 
     /// Removes the unpacked files.
     pub fn discard(self) {
-        // What cannot be removed is garbage for `prune`.
+        // [`Images::prune`] removes the files that cannot be removed now.
         let _ = remove::bury(&self.tree);
     }
 }
@@ -47,7 +49,7 @@ pub struct Download {
 }
 
 impl Download {
-    /// The folder to fill.
+    /// Returns the path of the folder for the download.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
@@ -56,13 +58,13 @@ impl Download {
 
 impl Drop for Download {
     fn drop(&mut self) {
-        // What cannot be removed is garbage for `prune`.
+        // [`Images::prune`] removes the files that cannot be removed now.
         let _ = remove::bury(self.folder.path());
     }
 }
 
 impl Images {
-    /// Begins an import.
+    /// Begins an import with a new, empty tree.
     pub fn begin(&self) -> Result<Import> {
         let (layers, shared) = Layers::enter(&self.layers())?;
         let dead = layers.graves()?;
@@ -77,10 +79,11 @@ impl Images {
         })
     }
 
-    /// Makes a folder for a download.
+    /// Creates a folder for a download.
     pub fn download(&self) -> Result<Download> {
         let name = format!("{FETCH}{}", Id::random()?);
-        // Between the two steps it looks like the leftover of a killed download.
+        // The lock is needed because, before the folder is locked, the folder looks like the
+        // leftover of a killed download.
         let _lock = self.lock()?;
         self.folder.make(&name)?;
         let folder = self.folder.open_child(&name)?;
@@ -91,8 +94,8 @@ impl Images {
         })
     }
 
-    /// Makes a filled tree an image, unless there is one with the same files: then
-    /// that is returned, and the tree removed.
+    /// Makes an image from a filled tree. If an image with the same files exists, removes the tree
+    /// and returns that image.
     pub fn finish(&self, import: Import, about: &About) -> Result<Image> {
         let part = Part {
             import,
@@ -101,8 +104,8 @@ impl Images {
         self.finish_on(None, vec![part], about, None)
     }
 
-    /// The same for several trees, the lowest first, on layers that are here. `config` is
-    /// the configuration of the image.
+    /// Makes an image, like [`Images::finish`], from several trees (the lowest first) on top of
+    /// layers that exist already. `config` is the configuration of the image.
     pub fn finish_on(
         &self,
         base: Option<Base>,
@@ -141,7 +144,8 @@ impl Images {
         }
         let stack = below.ok_or_else(|| Error::NoImage(String::new()))?;
         let digest = config.map_or(stack, |config| configured(&stack, config));
-        // One at a time: two may import the same.
+        // The lock lets one import finish at a time, because two commands may import the same
+        // image.
         let _lock = self.lock()?;
         if self.image(&digest)?.is_some() {
             return Ok((digest, false));
@@ -161,7 +165,8 @@ impl Images {
             if let Some(name) = &part.stack {
                 folder.link(STACK, name)?;
             }
-            // The layer above holds it now.
+            // The layer above now holds a reference on this layer, so the temporary reference is
+            // dropped.
             if let Some(below) = made.last() {
                 below.drop_ref(&dataset_ref(id))?;
             }
@@ -182,7 +187,8 @@ impl Images {
             let at = folder.path().join(CONFIG);
             std::fs::write(&at, config).map_err(|e| Error::io("write", &at, e))?;
         }
-        // As deep in folders as it will be.
+        // The folder has the same depth as the final folder of the image, so that the relative
+        // links stay valid after the rename.
         Dataset::at(folder).write_bond(&bond)?;
         crash::point();
         let (from, to) = (&self.folder, digest.hex());
@@ -197,7 +203,7 @@ impl Images {
             layers.take_up(part.import.tree(), layer, Form::Folder)?;
             crash::point();
         }
-        // The trees were on disk before; now their names are.
+        // The content of the trees was synced before. This call also writes their names to disk.
         rustix::fs::syncfs(&self.folder).map_err(|e| self.folder.fail("syncfs", "", e))?;
         Ok((digest, true))
     }
