@@ -1,4 +1,4 @@
-//! The folder of sealed layers, and who uses them.
+//! The folder of sealed layers, and the references of the users of each layer.
 //!
 //! ```text
 //! .layers/            0700
@@ -10,8 +10,8 @@
 //!   .dead/            trees being removed; whatever is here is garbage
 //! ```
 //!
-//! A layer lives while its `refs` folder exists. A process that adds a reference holds one already,
-//! or another process holds one for it. So the removal of the folder of references, which succeeds
+//! A layer exists while its `refs` folder exists. A process that adds a reference already holds a
+//! reference, or another process holds one for it. Therefore the removal of `refs`, which succeeds
 //! only if the folder is empty, ends a layer without a lock.
 
 use std::ffi::{OsStr, OsString};
@@ -29,17 +29,17 @@ use crate::layout::{DEAD, LAYERS, PARENT, REFS, ROOT, TREE, VOLUME};
 use crate::merge::{Below, merge};
 use crate::{crash, remove};
 
-/// Prefix of the marks in [`DEAD`] that show that an operation is at work.
+/// Prefix of the names of the marks in [`DEAD`]. A mark shows that an operation is in progress.
 const BUSY: &str = "busy-";
 
-/// Maximum number of layers of a stack: names 0 to 63 with colons fit the 255 bytes that a mount
-/// option may have on kernels before 6.5.
+/// Maximum number of layers of a stack: the names 0 to 63 with colons fit into 255 bytes, the limit
+/// of a mount option before kernel 6.5.
 pub const MAX_LAYERS: usize = 64;
 
 /// The path of a sealed layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LayerPath {
-    /// The folder of layers, absolute.
+    /// The absolute path of the folder of layers.
     pub(crate) layers: PathBuf,
     pub(crate) id: Id,
 }
@@ -53,12 +53,12 @@ impl LayerPath {
         self.path().join(REFS)
     }
 
-    /// The layer below, if any.
+    /// Returns the layer below this layer, or `None` for the lowest layer.
     pub(crate) fn parent(&self) -> Result<Option<Self>> {
         self.parent_in(&self.open()?)
     }
 
-    /// [`LayerPath::parent`] of this layer, which is open.
+    /// Runs [`LayerPath::parent`] for a layer whose folder is already open.
     fn parent_in(&self, folder: &Folder) -> Result<Option<Self>> {
         let Some(text) = folder.read_link(PARENT)? else {
             return Ok(None);
@@ -74,17 +74,18 @@ impl LayerPath {
         Ok(folder)
     }
 
-    /// This layer and all below it, topmost first.
+    /// Returns this layer and all layers below, topmost first.
     pub(crate) fn chain(&self) -> Result<Vec<Self>> {
         self.walk(|layer, _| Ok(layer))
     }
 
-    /// The trees of this layer and of all below it, topmost first.
+    /// Returns the trees of this layer and of all layers below, topmost first.
     pub(crate) fn trees(&self) -> Result<Vec<PathBuf>> {
         self.walk(|_, folder| tree_in(folder))
     }
 
-    /// Opens this layer and all below it, topmost first, and returns what `look` finds in each.
+    /// Opens this layer and all layers below, topmost first, and returns the results of `look` for
+    /// each layer.
     fn walk<T>(&self, look: impl Fn(Self, &Folder) -> Result<T>) -> Result<Vec<T>> {
         let mut found = Vec::new();
         let mut next = Some(self.clone());
@@ -99,7 +100,7 @@ impl LayerPath {
         Ok(found)
     }
 
-    /// The form of this layer's tree; nothing when it has none yet.
+    /// Returns the form of this layer's tree, or `None` if the layer has no tree yet.
     pub(crate) fn form(&self) -> Result<Option<Form>> {
         match self.open() {
             Ok(folder) => form_in(&folder),
@@ -108,7 +109,7 @@ impl LayerPath {
         }
     }
 
-    /// Returns the path of the tree.
+    /// Returns the path of the layer's tree.
     pub(crate) fn tree(&self) -> Result<PathBuf> {
         match self.open() {
             Ok(folder) => tree_in(&folder),
@@ -117,23 +118,23 @@ impl LayerPath {
         }
     }
 
-    /// Opens the tree.
+    /// Opens the layer's tree.
     pub(crate) fn open_tree(&self) -> Result<Folder> {
         let folder = self.open()?;
         let form = form_in(&folder)?.unwrap_or(Form::Folder);
         form.open_tree(&folder, form.sealed())
     }
 
-    /// Names `user` as a user of this layer, with a link to where it is.
+    /// Records `user` as a user of this layer, with a link to the user's path.
     pub(crate) fn add_ref(&self, user: &str, place: &Path) -> Result<()> {
         let refs = Folder::open(&self.refs())?;
         refs.relink(user, place)
     }
 
-    /// Drops a user. Layers that nobody uses any more are put aside, this one
-    /// and those below, and returned for [`crate::remove::bury`].
+    /// Removes the reference of a user. If this layer, or a layer below, then has no user, moves
+    /// that layer to the graves. Returns the graves for [`crate::remove::bury`].
     ///
-    /// May be repeated after a crash at any point.
+    /// After a crash at any point, the call may be repeated.
     pub(crate) fn drop_ref(&self, user: &str) -> Result<Vec<PathBuf>> {
         let mut dead: Vec<Self> = Vec::new();
         let mut layer = self.clone();
@@ -146,7 +147,8 @@ impl LayerPath {
                         Ok(refs) => {
                             refs.unlink(&user)?;
                         }
-                        // The process that dropped the last reference removed it.
+                        // Another process, which removed the last reference, has removed the folder
+                        // already.
                         Err(e) if e.is_missing() => {}
                         Err(e) => return Err(e),
                     }
@@ -163,8 +165,8 @@ impl LayerPath {
             crash::point();
             user = layer_ref(layer.id);
             let parent = match layer.parent() {
-                // Another user that went at the same time has put the layer aside, and
-                // sees to those below.
+                // Another process, which removed a user at the same time, has moved this layer to
+                // the graves. That process also removes the unused layers below.
                 Err(e) if e.is_missing() => break,
                 other => other?,
             };
@@ -174,8 +176,8 @@ impl LayerPath {
                 None => break,
             }
         }
-        // The lowest first: a layer that is still in its place has dropped its
-        // own reference already, so a crash leaves none from nowhere.
+        // The lowest layer is moved first. A layer that is not moved yet has dropped its own
+        // reference already, so a crash leaves no reference from a missing layer.
         let mut graves = Vec::new();
         for layer in dead.iter().rev() {
             crash::point();
@@ -188,7 +190,7 @@ impl LayerPath {
     }
 }
 
-/// The form of the tree in an open layer; nothing when it has none yet.
+/// Returns the form of the tree in an open layer, or `None` if the layer has no tree yet.
 fn form_in(layer: &Folder) -> Result<Option<Form>> {
     for form in [Form::Folder, Form::Volume] {
         if layer.is_folder(form.sealed())? {
@@ -206,12 +208,12 @@ fn tree_in(layer: &Folder) -> Result<PathBuf> {
     })
 }
 
-/// Name of the reference that a dataset holds.
+/// Returns the name of the reference that a dataset holds on its layer.
 pub(crate) fn dataset_ref(id: Id) -> String {
     format!("dataset-{id}")
 }
 
-/// Name of the reference that a layer holds on the one below.
+/// Returns the name of the reference that a layer holds on the layer below.
 pub(crate) fn layer_ref(id: Id) -> String {
     format!("layer-{id}")
 }
@@ -223,14 +225,14 @@ pub(crate) fn bad_link(path: PathBuf, text: &OsStr) -> Error {
     }
 }
 
-/// Reads the path of a layer as written in a link that lies in `base`.
+/// Parses the path of a layer from the text of a link in the folder `base`.
 pub(crate) fn parse_layer(base: &Path, text: &Path) -> Option<LayerPath> {
     let id = Id::parse(text.file_name()?)?;
     let layers = resolve(base, text.parent()?)?;
     Some(LayerPath { layers, id })
 }
 
-/// Joins two paths by their text, taking ".." only at the front.
+/// Joins two paths by their text. Accepts ".." only at the beginning of `text`.
 pub(crate) fn resolve(base: &Path, text: &Path) -> Option<PathBuf> {
     let mut path = base.to_owned();
     for part in text.components() {
@@ -249,8 +251,8 @@ pub(crate) fn resolve(base: &Path, text: &Path) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Writes `target` as seen from the folder `base`: relative when both are below
-/// `common`, so that the whole can be moved or mounted elsewhere.
+/// Returns the path `target` as seen from the folder `base`. The result is relative if both paths
+/// are below `common`, so that this folder can be moved or mounted elsewhere.
 pub(crate) fn relative(base: &Path, target: &Path, common: &Path) -> PathBuf {
     match (base.strip_prefix(common), target.strip_prefix(common)) {
         (Ok(up), Ok(down)) => {
@@ -278,8 +280,9 @@ impl Layers {
         Ok(Self { folder })
     }
 
-    /// Returns the folder for the layers of a dataset: beside the zonepath, or inside it when it is
-    /// a file system of its own, since a rename cannot leave one.
+    /// Returns the path of the folder for the layers of a dataset. The folder is beside the
+    /// zonepath, or inside the zonepath if that is its own file system, because a rename cannot
+    /// cross file systems.
     pub(crate) fn home(zonepath: &Folder) -> Result<PathBuf> {
         let path = zonepath.path();
         let beside = path
@@ -294,16 +297,17 @@ impl Layers {
         Ok(home.join(LAYERS))
     }
 
-    /// Opens the folder, making it when it is missing, and keeps
-    /// [`crate::collect`] and its removal away while the returned value lives.
+    /// Opens the folder of layers, and creates it if it does not exist. While the returned
+    /// [`AtWork`] exists, [`crate::collect`] does not run on the folder and no process removes the
+    /// folder.
     pub(crate) fn enter(path: &Path) -> Result<(Self, AtWork)> {
         let (layers, mut at_work) = Self::enter_unmarked(path)?;
         at_work.mark(&layers)?;
         Ok((layers, at_work))
     }
 
-    /// [`Layers::enter`] for a caller that first of all moves a tree to `.dead`: until the tree is
-    /// removed, it has the meaning of a mark.
+    /// Runs [`Layers::enter`] for a caller whose first step is to move a tree to `.dead`. Until the
+    /// tree is removed, it serves as the mark.
     pub(crate) fn enter_unmarked(path: &Path) -> Result<(Self, AtWork)> {
         loop {
             let (folder, _) = match Folder::open_or_make(path) {
@@ -315,7 +319,8 @@ impl Layers {
                 Err(e) if e.is_missing() => continue,
                 other => other?,
             };
-            // Removed between opening and locking: a new one is needed.
+            // If another process removed the folder between the open and the lock, the loop creates
+            // a new folder.
             if folder.is_at_its_path()? {
                 let at_work = AtWork {
                     mark: None,
@@ -326,15 +331,17 @@ impl Layers {
         }
     }
 
-    /// See [`AtWork::mark`].
+    /// Creates the mark of [`AtWork::mark`].
     fn mark(&self) -> Result<Option<(Folder, String)>> {
-        // Now, as a full disk has no room for it when something must go.
+        // The folder of graves is created now, because a full disk may have no space for it at the
+        // time of a removal.
         self.folder.make(DEAD)?;
         let dead = self.graves()?;
         let name = format!("{BUSY}{}", Id::random()?);
         match rustix::fs::mkdirat(&dead, &name, rustix::fs::Mode::RWXU) {
             Ok(()) => Ok(Some((dead, name))),
-            // A command that frees space must not need space.
+            // A command that frees space must work on a full or read-only file system, so a missing
+            // mark is no error.
             Err(Errno::NOSPC | Errno::DQUOT | Errno::ROFS) => Ok(None),
             Err(e) => Err(dead.fail("mkdir", name, e)),
         }
@@ -344,7 +351,7 @@ impl Layers {
         self.folder.lock(FlockOperation::LockExclusive)
     }
 
-    /// Makes a new layer without a tree yet, used by `user` at `place`.
+    /// Creates a new layer, which has no tree yet and whose user is `user` at `place`.
     pub(crate) fn make(
         &self,
         parent: Option<&LayerPath>,
@@ -359,7 +366,7 @@ impl Layers {
         }
     }
 
-    /// Chooses the name of a new layer, without making it.
+    /// Chooses the name of a new layer without creating the layer.
     pub(crate) fn reserve(&self) -> Result<LayerPath> {
         Ok(LayerPath {
             layers: self.folder.path().to_owned(),
@@ -367,7 +374,8 @@ impl Layers {
         })
     }
 
-    /// [`Layers::make`] of a layer whose name is known already; false when it is there.
+    /// Runs [`Layers::make`] for a layer whose name is already chosen. Returns false if the layer
+    /// exists.
     pub(crate) fn make_reserved(
         &self,
         layer: &LayerPath,
@@ -400,19 +408,21 @@ impl Layers {
         Ok(true)
     }
 
-    /// The folder within which links are written relative.
+    /// Returns the folder within which the texts of links are relative.
     pub(crate) fn common(&self) -> PathBuf {
         let path = self.folder.path();
         path.parent().unwrap_or(path).to_owned()
     }
 
-    /// Renames `name` in `from` to a grave; nothing when it does not exist.
+    /// Moves the entry `name` of the folder `from` to a grave. Returns `None` if the entry does not
+    /// exist.
     pub(crate) fn put_aside(&self, from: &Folder, name: &OsStr) -> Result<Option<PathBuf>> {
-        // Most names that are looked for do not exist, and need no grave.
+        // This check comes first, because most of the requested names do not exist and need no
+        // grave.
         while from.kind(name)?.is_some() {
             self.folder.make(DEAD)?;
             let dead = match self.folder.open_child(DEAD) {
-                // Removed as empty since.
+                // Another process removed the empty folder of graves in the meantime.
                 Err(e) if e.is_missing() => continue,
                 other => other?,
             };
@@ -426,8 +436,9 @@ impl Layers {
         Ok(None)
     }
 
-    /// Merges adjacent layers, topmost first, into a new tree among the graves: garbage until it is
-    /// taken up. Returns it, and the trees to remove.
+    /// Merges adjacent layers (topmost first) into a new tree among the graves. The new tree is
+    /// garbage until [`Layers::take_up`] makes it part of a layer. Returns the new tree, and the
+    /// trees to remove.
     pub(crate) fn merge(
         &self,
         layers: &[LayerPath],
@@ -454,7 +465,7 @@ impl Layers {
             crash::point();
             let merged_to = merge(&upper, &lower, below, &out, dead.open_child(&links)?);
             garbage.push(dead.path().join(links));
-            // Copied files must be on disk before their originals are removed.
+            // Copied files must be on disk before the original files are removed.
             let merged_to = merged_to.and_then(|copied| match copied.copied_bytes {
                 0 => Ok(()),
                 _ => rustix::fs::syncfs(&dead).map_err(|e| dead.fail("syncfs", "", e)),
@@ -473,7 +484,7 @@ impl Layers {
         Ok((merged, garbage))
     }
 
-    /// Makes a tree among the graves the tree of a layer.
+    /// Moves a tree from the graves into a layer, as the tree of this layer.
     pub(crate) fn take_up(&self, tree: &Path, layer: &LayerPath, form: Form) -> Result<()> {
         let name = tree.file_name().unwrap_or_default();
         self.folder
@@ -481,7 +492,7 @@ impl Layers {
             .rename(name, &layer.open()?, form.sealed())
     }
 
-    /// Removes this folder when nothing is in it, unless somebody is at work here.
+    /// Removes this folder of layers if it is empty and no operation is in progress in it.
     pub(crate) fn leave(path: &Path) -> Result<()> {
         let layers = match Self::open(path) {
             Err(e) if e.is_missing() => return Ok(()),
@@ -509,7 +520,7 @@ impl Layers {
         Ok(())
     }
 
-    /// The layers in this folder.
+    /// Returns the layers in this folder.
     pub(crate) fn list(&self) -> Result<Vec<LayerPath>> {
         let entries = self.folder.entries()?;
         Ok(entries
@@ -523,19 +534,21 @@ impl Layers {
     }
 }
 
-/// Keeps [`crate::collect`] away from a folder of layers while it lives.
+/// Keeps [`crate::collect`] from running on a folder of layers while this value exists.
 #[derive(Debug)]
 #[must_use = "it ends with this value"]
 pub(crate) struct AtWork {
-    /// The folder of graves, and the name of the mark in it.
+    /// The folder of graves, and the name of this operation's mark in that folder.
     mark: Option<(Folder, String)>,
-    // After the mark: the next holder of the lock finds only marks of killed processes.
+    // The lock is dropped after the mark. Therefore the next holder of the lock finds only marks of
+    // killed processes.
     _lock: Lock,
 }
 
 impl AtWork {
-    /// Leaves a mark among the graves, unless it is there, that says that somebody is at work. A
-    /// killed process leaves its mark, so [`crate::tidy`] knows that there may be leftovers.
+    /// Creates a mark among the graves, unless this operation has one. The mark shows that an
+    /// operation is in progress. A killed process leaves its mark, which tells [`crate::tidy`] to
+    /// look for leftovers.
     pub(crate) fn mark(&mut self, layers: &Layers) -> Result<()> {
         if self.mark.is_none() {
             self.mark = layers.mark()?;
@@ -546,7 +559,8 @@ impl AtWork {
 
 impl Drop for AtWork {
     fn drop(&mut self) {
-        // An operation that ended by a panic leaves the same trees as a killed one.
+        // An operation that ended by a panic leaves its mark, because the same trees remain as
+        // after a kill.
         if std::thread::panicking() {
             return;
         }
@@ -556,13 +570,13 @@ impl Drop for AtWork {
     }
 }
 
-/// Returns whether an entry of the folder of graves is a mark and no tree.
+/// Returns true if an entry of the folder of graves is a mark and not a tree.
 pub(crate) fn is_mark(name: &OsStr) -> bool {
     name.as_bytes().starts_with(BUSY.as_bytes())
 }
 
-/// Returns whether something is left in a folder of layers by an operation that was killed, and
-/// nobody is at work there now. Costs a look into one folder.
+/// Returns true if a killed operation left files in a folder of layers, and no operation is in
+/// progress there now. Reads only one folder.
 pub(crate) fn has_remains(layers: &Path) -> Result<bool> {
     let dead = match Folder::open(&layers.join(DEAD)) {
         Err(e) if e.is_missing() => return Ok(false),
@@ -575,7 +589,8 @@ pub(crate) fn has_remains(layers: &Path) -> Result<bool> {
         Err(e) if e.is_missing() => return Ok(false),
         other => other?,
     };
-    // In this order: a tree that exists while no operation is at work has no owner.
+    // The lock is checked first: while no operation is in progress, every entry of the folder is a
+    // leftover.
     Ok(layers.folder.try_lock()?.is_some() && !dead.is_empty()?)
 }
 
@@ -596,7 +611,7 @@ impl User {
     }
 }
 
-/// Compares paths as bytes; a name with a trailing slash is the same path.
+/// Returns true if two paths are the same as text, except for a trailing slash.
 pub(crate) fn same_path(a: &Path, b: &Path) -> bool {
     a.components().eq(b.components()) || a.as_os_str().as_bytes() == b.as_os_str().as_bytes()
 }

@@ -1,7 +1,7 @@
-//! Names of files and folders in a zonepath and in a folder of layers; see the documentation of
+//! The names of files and folders in a zonepath and in a folder of layers; see the documentation of
 //! the crate.
 
-/// Name of the folder of sealed layers.
+/// The name of the folder of sealed layers.
 pub(crate) const LAYERS: &str = ".layers";
 
 pub(crate) const TREE: &str = "tree";
@@ -14,39 +14,40 @@ pub(crate) const REFS: &str = "refs";
 
 pub(crate) const DEAD: &str = ".dead";
 
-/// Name of the writable top in a zonepath.
+/// The name of the writable top in a zonepath.
 pub const ROOT: &str = "root";
 
-/// Name of overlay's work folder in a zonepath.
+/// The name of overlay's work folder in a zonepath.
 pub const WORK: &str = "work";
 
-/// Name of the link that names the topmost sealed layer.
+/// The name of the link to the topmost sealed layer.
 pub const LINK: &str = "dataset";
 
-/// The next top, while a seal is under way.
+/// The name of the next top during a seal.
 pub(crate) const NEXT_ROOT: &str = "root.new";
 
-/// The limit of the top: a link whose text is the bytes.
+/// The name of the link whose text is the size limit of the top, in bytes.
 pub(crate) const QUOTA: &str = "quota";
 
-/// A rollback that counts: a link to the reference on the layer to go back to.
+/// The name of the link that a valid rollback leaves. It leads to the reference on the target layer
+/// of the rollback.
 pub(crate) const BACK: &str = "back";
 
-/// The folders on which a mount may be.
+/// The names of the entries of a zonepath on which a file system may be mounted.
 pub(crate) const TOPS: &[&str] = &[ROOT, NEXT_ROOT, WORK, VOLUME];
 
-/// The folder of a dataset's snapshots.
+/// The name of the folder of a dataset's snapshots.
 pub(crate) const SNAPSHOTS: &str = "snapshots";
 
-/// A snapshot that does not count, as deep in folders as the others so that its
-/// links are written alike.
+/// The name of a snapshot that is not complete. Its depth is that of a complete snapshot, so that
+/// its relative links have the same text.
 pub(crate) const HALF: &str = ".half";
 
-/// The path of an unfinished snapshot in a zonepath.
+/// The path of an unfinished snapshot, relative to the zonepath.
 pub(crate) const HALF_PATH: &str = "snapshots/.half";
 
-/// The folder in the zonepath.
+/// The name of the folder in the zonepath that keeps the layers which a running zone has mounted.
 pub(crate) const MOUNTED: &str = "mounted";
 
-/// The next top, as a subvolume.
+/// The name of the next top if the top is a subvolume.
 pub(crate) const NEXT_VOLUME: &str = "vol.new";

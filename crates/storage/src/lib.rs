@@ -23,32 +23,34 @@
 //!                        says that somebody is at work; of the killed it stays
 //! ```
 //!
-//! If the zonepath is a mount of its own the layers are in `<zonepath>/.layers`: sealing is a
-//! rename, and that cannot leave a file system. Removing such a zone leaves that folder while a
-//! clone elsewhere needs it; unmounting the file system then breaks the clone.
+//! If the zonepath is a mount point of its own file system, the layers are in `<zonepath>/.layers`,
+//! because a seal is a rename, and a rename cannot cross file systems. The removal of such a zone
+//! keeps the folder of layers while a clone on another file system needs it. Unmounting the file
+//! system then breaks the clone.
 //!
-//! Everything but the trees is folders and symbolic links, so that every step
-//! is one change of metadata, atomic by itself.
+//! Everything except the trees consists of folders and symbolic links. Therefore each step of an
+//! operation is one atomic change of metadata.
 //!
 //! # Invariants
 //!
-//! 1. A layer lives while `refs` exists. A process that adds a reference holds one, or holds the
-//!    lock of a dataset that does; `rmdir refs` therefore decides a layer's end. A layer drops its
-//!    own reference on the layer below before it is put aside.
-//! 2. A user's link is never without reference for longer than a crash, a
-//!    reference without user never counts against a zone: opening a dataset
-//!    mends the first, [`collect`] removes the second.
-//! 3. `root` missing beside `root.new` and a link is a seal or clone that
-//!    counts and lacks its last rename. `root` missing otherwise is a removal
-//!    or nothing: no dataset.
-//! 4. A layer without `tree` does not count: a dataset that names one stands on
-//!    the layer below it.
-//! 5. A layer that no dataset, snapshot or image refers to is garbage. A process that works on a
-//!    folder of layers has a mark in `.dead` meanwhile, or has the root of the removed dataset
-//!    there. A mark or another object in `.dead` while no process is at work tells the next command
-//!    ([`tidy`]) to look for garbage.
-//! 6. A dataset that goes takes along every reference that leads to it, also one that an
-//!    operation left which was cut off: no evidence against that would be left.
+//! 1. A layer exists while its folder `refs` exists. A process that adds a reference already holds
+//!    a reference, or holds the lock of a dataset that has one. Therefore `rmdir refs`, which fails
+//!    while a reference exists, decides the end of a layer. A layer drops its own reference on the
+//!    layer below before it is moved to `.dead`.
+//! 2. A dataset's link to a layer lacks its reference only after a crash, and opening the dataset
+//!    repairs this. A reference without a dataset never harms a zone, and [`collect`] removes it.
+//! 3. If `root` is missing, and `root.new` and a link exist, a seal or clone is valid and lacks
+//!    only its last rename. If `root` is missing otherwise, the zonepath holds no dataset, or the
+//!    rest of a removed dataset.
+//! 4. A layer without `tree` is not valid: a dataset whose link names such a layer is based on the
+//!    layer below it.
+//! 5. A layer that no dataset, snapshot or image refers to is garbage. While a process works on a
+//!    folder of layers, it keeps a mark in `.dead`, or the root of the dataset that it removes is
+//!    in `.dead`. If `.dead` contains an entry while no process works there, the next command looks
+//!    for garbage ([`tidy`]).
+//! 6. The removal of a dataset also removes every reference to the dataset, even a reference that
+//!    an interrupted operation left. After the removal, no evidence would show that such a
+//!    reference is stale.
 //!
 //! | operation | steps, in order | a crash after the step leaves |
 //! |---|---|---|
@@ -85,24 +87,25 @@
 //!
 //! # Power cuts
 //!
-//! The steps need no fsync of their own. ext4 and xfs keep one journal, and each change of metadata
-//! goes to it whole and in order: after a power cut a first part of the steps is there, as after a
-//! crash. An fsync of a file that was written later (the caller's index) forces the journal up to
-//! there, so it makes all earlier steps durable, too: [`Dataset::settle`] then costs nothing. btrfs
-//! commits whole transactions in order, but an fsync writes only the changes of that one file; so
-//! do other file systems, and an index on another file system orders nothing. There `settle` is one
-//! syncfs. tmpfs keeps nothing.
+//! The steps need no fsync of their own. ext4 and xfs have one journal, which stores each change of
+//! metadata completely and in order. After a power failure, the disk therefore has the first steps
+//! up to some point, as after a crash. An fsync of a file that was written later (the caller's
+//! index) writes the journal up to that file, so it also makes all earlier steps durable, and
+//! [`Dataset::settle`] costs nothing. btrfs commits whole transactions in order, but its fsync
+//! writes only the changes of one file. Other file systems do the same. An index on another file
+//! system gives no order at all. In these cases `settle` is one syncfs. tmpfs keeps nothing after a
+//! power failure.
 //!
 //! The content of files is not synced. Processes of a zone must sync their own writes; unmounting
-//! the overlay when the zone halts syncs them, too. A caller that fills a top on the host calls
-//! [`Dataset::sync`] before it marks the zone as installed. (ext4 without a journal, and ext2, keep
-//! no order: after a power cut they need fsck anyway.)
+//! the overlay when the zone halts also syncs them. A caller that fills a top on the host calls
+//! [`Dataset::sync`] before it marks the zone as installed. (ext2, and ext4 without a journal, keep
+//! no order, so they need fsck after a power failure anyway.)
 //!
 //! # Concurrency
 //!
-//! Operations on one dataset wait for each other (flock of the zonepath).
-//! Different datasets work in parallel, also on the same layers. The caller
-//! makes sure that a zone is halted while its dataset is sealed or removed.
+//! Operations on one dataset wait for each other through flock on the zonepath. Operations on
+//! different datasets run in parallel, even on the same layers. The caller makes sure that a zone
+//! is halted while its dataset is sealed or removed.
 
 mod assemble;
 mod attributes;

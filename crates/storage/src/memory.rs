@@ -1,9 +1,10 @@
-//! A top that is in memory while it is worked on.
+//! A top that is in memory while a program changes its files.
 //!
-//! Programs that replace a file in an overlay mostly give the old one another name first, as dpkg
-//! does. For overlay that is a change of a file below, so it copies it to the top, where it is
-//! removed a moment later: as many files are made and removed once more as are replaced. In memory
-//! that costs next to nothing, and the disk sees each file that stays once.
+//! Programs that replace a file in an overlay usually rename the old file first, as dpkg does. For
+//! overlay, this rename changes a file of a lower layer, so overlay copies the file to the top, and
+//! the program removes the copy a moment later. For each replaced file, one more file is created
+//! and removed. In memory this costs almost nothing, and the disk receives each remaining file only
+//! once.
 
 use rustix::fs::CWD;
 use rustix::mount::MountAttrFlags;
@@ -20,7 +21,7 @@ use crate::layout::{ROOT, WORK};
 use crate::remove;
 use crate::stack::Stack;
 
-/// A top in memory; it ends with the mount namespace that it was made in.
+/// A top in memory, which exists while its mount namespace exists.
 #[derive(Debug)]
 pub struct MemoryTop {
     folder: Folder,
@@ -28,13 +29,13 @@ pub struct MemoryTop {
 }
 
 impl Dataset {
-    /// Puts a top in memory, of at most so many bytes, in the place of the dataset's own, which
-    /// must be untouched. For a thread with a mount namespace of its own, which the thread that
-    /// mounts the stack has to share.
+    /// Mounts a top in memory, of at most `bytes` bytes, in place of the dataset's own top, which
+    /// must be unchanged. The calling thread needs its own mount namespace, and the thread that
+    /// mounts the stack must be in the same namespace.
     pub fn memory_top(&self, bytes: u64) -> Result<MemoryTop> {
         let mut stack = self.stack()?;
         let size = bytes.to_string();
-        // Files take memory, too, whatever is in them.
+        // The number of files is limited, too, because even an empty file uses memory.
         let files = (bytes >> 10).to_string();
         let params = [
             Param::text("source", "zone"),
@@ -43,7 +44,8 @@ impl Dataset {
             Param::text("nr_inodes", &files),
         ];
         let memory = sys::mount::new_fs("tmpfs", &params, MountAttrFlags::MOUNT_ATTR_NODEV)?;
-        // Nobody needs the work folder meanwhile.
+        // The work folder of the dataset is not used while the top is in memory, so the tmpfs is
+        // mounted there.
         sys::mount::attach(&memory, CWD, &stack.work)?;
         let folder = Folder::open(&stack.work)?;
         folder.make(WORK)?;
@@ -55,10 +57,11 @@ impl Dataset {
         Ok(MemoryTop { folder, stack })
     }
 
-    /// Copies a top in memory into the dataset's own top.
+    /// Copies the files of a top in memory into the dataset's own top.
     pub fn keep_memory(&self, memory: &MemoryTop) -> Result<Copied> {
-        // Files that were opened in another mount namespace are on another mount, and a hard link
-        // cannot join two mounts: a file with several names would become several files.
+        // The dataset is opened again in this mount namespace. A folder that was opened in another
+        // mount namespace belongs to another mount, and a hard link cannot cross mounts: a file
+        // with several names would become several files.
         let here = Self::open(self.zonepath())?;
         let (layers, _shared) = Layers::enter(&Layers::home(&here.zonepath)?)?;
         let dead = layers.graves()?;
@@ -72,7 +75,7 @@ impl Dataset {
 }
 
 impl MemoryTop {
-    /// Returns the stack to mount.
+    /// Returns the stack to mount, whose top is in memory.
     #[must_use]
     pub fn stack(&self) -> &Stack {
         &self.stack

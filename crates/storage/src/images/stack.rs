@@ -1,8 +1,9 @@
-//! Images of several layers, which share those that others have, too.
+//! Images of several layers, which share their lower layers with other images.
 //!
-//! A layer that came with a name for the stack up to it keeps that name as the text of a
-//! link, `stack`, and the digest of that stack as another, `stack-digest`. An image whose
-//! stack begins like one that is here is put on those layers.
+//! An imported image may name the stack of layers up to each of its layers. The layer keeps this
+//! name as the text of the link `stack`, and the digest of the same stack as the text of the link
+//! `stack-digest`. If a stack that exists on this host is the beginning of a new image, the new
+//! image uses the existing layers.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -16,26 +17,27 @@ use crate::merge::{Below, merge};
 use crate::remove;
 use crate::sha256::Digest;
 
-/// The name of the link to the stack up to a layer, for other programs.
+/// The name of the link whose text is the name that other programs give to the stack up to a layer.
 pub(super) const STACK: &str = "stack";
 
-/// The name of our link to it.
+/// The name of the link whose text is the digest that these programs compute for the stack up to a
+/// layer.
 pub(super) const DIGEST: &str = "stack-digest";
 
-/// Maximum number of layers of an image; higher ones are merged into one. A zone adds its own, and
-/// each layer costs time at the first look at a file.
+/// Maximum number of layers of an image; the layers above this number are merged into one. A zone
+/// adds its own layers, and each layer makes the first lookup of a file slower.
 const MAX_IMAGE_LAYERS: usize = 5;
 
-/// A tree that is to be a layer.
+/// A tree that is to become a layer of an image.
 #[derive(Debug)]
 pub struct Part {
-    /// The tree.
+    /// The import that fills the tree.
     pub import: Import,
-    /// The digest of the stack up to it, wherever it is.
+    /// The name of the stack up to this layer, which is the same on all hosts.
     pub stack: Option<String>,
 }
 
-/// Layers that are here, and stay here as long as this lives.
+/// The existing layers on which an import builds. The layers are kept while this value exists.
 #[derive(Debug)]
 pub struct Base {
     pub(super) layer: LayerPath,
@@ -43,18 +45,19 @@ pub struct Base {
     trees: Vec<PathBuf>,
     known: usize,
     reference: String,
-    // Keeps `collect` away from the reference.
+    // The mark that keeps `collect` from removing the reference on the layers.
     _shared: AtWork,
 }
 
 impl Base {
-    /// The trees of the layers, the uppermost first.
+    /// Returns the trees of the layers, the uppermost first.
     #[must_use]
     pub fn trees(&self) -> &[PathBuf] {
         &self.trees
     }
 
-    /// Returns the number of the stack, counted from one.
+    /// Returns the position of the found stack in the list given to [`Images::base`], counted from
+    /// one.
     #[must_use]
     pub fn known(&self) -> usize {
         self.known
@@ -63,7 +66,7 @@ impl Base {
 
 impl Drop for Base {
     fn drop(&mut self) {
-        // Trees that cannot be removed now are garbage for `prune`.
+        // [`Images::prune`] removes the trees that cannot be removed now.
         for grave in self.layer.drop_ref(&self.reference).unwrap_or_default() {
             let _ = remove::bury(&grave);
         }
@@ -71,7 +74,8 @@ impl Drop for Base {
 }
 
 impl Images {
-    /// Finds the highest of these stacks, each of which stands on the one before.
+    /// Finds the highest of these stacks that exists on this host. Each stack in the list is built
+    /// on the stack before it.
     pub fn base(&self, stacks: &[String]) -> Result<Option<Base>> {
         loop {
             let (layers, shared) = Layers::enter(&self.layers())?;
@@ -93,12 +97,13 @@ impl Images {
             let Some((known, layer)) = found.next() else {
                 return Ok(None);
             };
-            // As of a layer above that is not there: stale, should this be cut off.
+            // The reference looks like that of a layer above that does not exist. If the import is
+            // killed, the reference is therefore stale.
             let id = Id::random()?;
             let reference = layer_ref(id);
             let place = layers.folder.path().join(id.to_string());
             match layer.add_ref(&reference, &place) {
-                // Its last user went since.
+                // The last user of the layer was removed in the meantime.
                 Err(e) if e.is_missing() => continue,
                 other => other?,
             }
@@ -118,7 +123,7 @@ impl Images {
         }
     }
 
-    /// Merges layers if there would be too many.
+    /// Merges the uppermost layers if the image would have too many layers.
     pub(super) fn squash(&self, base: Option<&Base>, parts: &mut Vec<Part>) -> Result<()> {
         let below = base.map_or(0, |base| base.trees.len());
         let most = MAX_IMAGE_LAYERS.saturating_sub(below).max(1);
@@ -157,7 +162,7 @@ impl Images {
     }
 }
 
-/// Names the stack that a tree makes on another.
+/// Returns the digest of the stack that a tree forms on the stack `below`.
 pub(super) fn stacked(below: Option<&Digest>, tree: &Digest) -> Digest {
     match below {
         None => *tree,
@@ -165,7 +170,7 @@ pub(super) fn stacked(below: Option<&Digest>, tree: &Digest) -> Digest {
     }
 }
 
-/// Names an image of a stack that says this of itself.
+/// Returns the digest of an image with this stack and this configuration.
 pub(super) fn configured(stack: &Digest, config: &[u8]) -> Digest {
     let config = Digest::of_bytes(config);
     Digest::of_bytes(format!("zones-image 1\n{stack}\n{config}\n").as_bytes())
