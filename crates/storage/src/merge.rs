@@ -1,12 +1,11 @@
-//! Merges two adjacent layers into one that means the same.
+//! Merges two adjacent layers into one layer with the same effect.
 //!
-//! Overlay finds a folder's lower halves by name, and three marks change that:
-//! a whiteout (character device 0/0) ends the search for a name, an opaque
-//! folder ends it for all names in it, and a redirect makes it go on under
-//! another path. So a merged folder is known by three things: its half in the
-//! upper layer, its half in the lower one, and the path under which layers
-//! further below are searched, if they are. The last must come out the same as
-//! before, by a new mark if need be:
+//! Overlay finds the lower parts of a folder by name. Three marks change this search. A whiteout
+//! (character device 0/0) ends the search for one name. An opaque folder ends the search for all
+//! names in the folder. A redirect continues the search under another path. Therefore three facts
+//! describe a merged folder: its part in the upper layer, its part in the lower layer, and the path
+//! (if any) under which overlay searches the layers further below. The merge must keep this path,
+//! if necessary with a new mark:
 //!
 //! | path below | mark on the merged folder |
 //! |---|---|
@@ -14,11 +13,11 @@
 //! | its parent's and its own name | none |
 //! | another | redirect to that path |
 //!
-//! Files are hard links to those of the layers, which never change: no data is copied, and a zone
-//! on the merged layer shares the page cache with zones on the old ones. Only where the layers are
-//! btrfs subvolumes no name leads from one to the other: there a file becomes one with shared
-//! blocks. And files of cron are copied: while another zone uses the old layers, a hard link is one
-//! more name of the file, and Debian's cron runs no table with several names.
+//! The merged files are hard links to the files of the layers, which never change. No data is
+//! copied, and a zone on the merged layer shares the page cache with zones on the old layers. There
+//! are two exceptions. A hard link cannot cross btrfs subvolumes, so there a file becomes a new
+//! file with shared blocks. Files of cron are copied, because a hard link would add a name to a
+//! file that another zone may use, and Debian's cron ignores a table with several names.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -37,21 +36,21 @@ use crate::folder::Folder;
 const OPAQUE: &str = "trusted.overlay.opaque";
 const REDIRECT: &str = "trusted.overlay.redirect";
 
-/// Maximum number of folders in folders that are merged; three descriptors are open for each.
+/// Maximum depth of nested folders in a merge; three descriptors are open for each level.
 const MAX_FOLDER_DEPTH: usize = 256;
 
-/// The layers below the two: none, or some.
+/// Tells if layers exist below the two merged layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Below {
-    /// The lower one is the lowest: nothing is left to hide or to find.
+    /// The lower of both layers is the lowest layer, so no file below can be hidden or found.
     Nothing,
-    /// There are more.
+    /// More layers exist below.
     More,
 }
 
-/// Fills the empty folder `out` with the merged content of `upper` on `lower`. Files of another
-/// file system, or of a subvolume, are copied; `links` is for their names. Returns the copied
-/// files.
+/// Fills the empty folder `out` with the merged content of the layers `upper` and `lower`. Files on
+/// another file system or in another subvolume are copied; the folder `links` then holds the extra
+/// names of files with several names. Returns the number of copied files and bytes.
 pub(crate) fn merge(
     upper: &Path,
     lower: &Path,
@@ -74,12 +73,12 @@ pub(crate) fn merge(
     Ok(merger.copier.into_inner().done)
 }
 
-/// A folder of the merged tree.
+/// The two parts of a folder of the merged tree.
 #[derive(Debug)]
 struct Halves {
     upper: Option<Folder>,
     lower: Option<Folder>,
-    /// The layers below that are searched for its files.
+    /// The path in the layers below that overlay searches for more files of this folder.
     below: Option<PathBuf>,
 }
 
@@ -89,7 +88,7 @@ enum Side {
     Lower,
 }
 
-/// Marks of a folder in one layer.
+/// The mark of a folder in one layer.
 enum Mark {
     None,
     Opaque,
@@ -98,7 +97,7 @@ enum Mark {
 
 #[derive(Debug)]
 struct Merger {
-    /// The paths of both layers.
+    /// The paths of the roots of both layers.
     roots: [PathBuf; 2],
     /// The root of the lower layer, where absolute redirects start.
     lower: Folder,
@@ -111,7 +110,7 @@ impl Merger {
         if depth > MAX_FOLDER_DEPTH {
             return Err(Error::TooDeep(out.path().to_owned()));
         }
-        // The upper half wins.
+        // A name of the upper part replaces the same name of the lower part.
         let mut names: BTreeMap<OsString, (Side, &Folder)> = BTreeMap::new();
         for (side, half) in [(Side::Lower, &halves.lower), (Side::Upper, &halves.upper)] {
             if let Some(half) = half {
@@ -145,7 +144,7 @@ impl Merger {
                 }
             }
         }
-        // Last, for the times.
+        // The attributes are set last, because they include the times.
         let seen = halves.upper.as_ref().or(halves.lower.as_ref());
         match seen {
             Some(seen) => Attributes::of(seen)?.apply(out),
@@ -153,7 +152,8 @@ impl Merger {
         }
     }
 
-    /// A folder of the upper layer and the folder that it covers.
+    /// Returns a folder of the upper layer together with the folder of the lower layer that it
+    /// covers.
     fn upper_child(&self, halves: &Halves, from: &Folder, name: &OsStr) -> Result<Halves> {
         let upper = from.open_child(name)?;
         let (lower, below) = match read_mark(&upper)? {
@@ -173,8 +173,8 @@ impl Merger {
         })
     }
 
-    /// The lower layer's half of a folder called `name` in `parent`, and where
-    /// layers below that are searched.
+    /// Returns the lower layer's part of the folder `name` in `parent`, and the path under which
+    /// overlay searches the layers below.
     fn lower_child(
         &self,
         parent: Option<&Folder>,
@@ -195,7 +195,8 @@ impl Merger {
                 let folder = parent.open_child(name)?;
                 let below = match read_mark(&folder)? {
                     Mark::Opaque => None,
-                    // Also inside an opaque folder: it moved there.
+                    // A redirect also counts inside an opaque folder, because the folder was moved
+                    // there.
                     Mark::Redirect(path) if path.is_absolute() => self.beyond(path),
                     Mark::Redirect(path) => below.map(|below| below.join(path)),
                     Mark::None => natural,
@@ -217,14 +218,15 @@ impl Merger {
         Ok((at, below))
     }
 
-    /// Gives a file or whiteout another name in `out`.
+    /// Links a file or whiteout into `out` under its name.
     fn link(&self, from: &Folder, out: &Folder, name: &OsStr) -> Result<()> {
         if self.is_of_cron(from, name) {
             return self.copier.borrow_mut().entry(from, out, name);
         }
         match rustix::fs::linkat(from, name, out, name, AtFlags::empty()) {
             Ok(()) => Ok(()),
-            // The kernel's whiteouts are names of one file, up to the limit.
+            // All whiteouts of the kernel are hard links of one file. At the maximum number of
+            // links, the merge makes a new whiteout.
             Err(Errno::MLINK) if matches!(kind(from, name)?, Kind::Whiteout) => {
                 rustix::fs::mknodat(out, name, FileType::CharacterDevice, Mode::empty(), 0)
                     .map_err(|e| out.fail("mknod", name, e))
@@ -234,7 +236,7 @@ impl Merger {
         }
     }
 
-    /// Returns true if a name leads to files that cron(8) reads: tables and folders of tables.
+    /// Returns true if `name` leads to a file that cron(8) reads: a table or a folder of tables.
     fn is_of_cron(&self, from: &Folder, name: &OsStr) -> bool {
         let inside = self
             .roots
@@ -276,7 +278,7 @@ fn read_mark(folder: &Folder) -> Result<Mark> {
         return Ok(Mark::None);
     };
     let path = PathBuf::from(OsString::from_vec(value));
-    // The kernel writes an absolute path without dots, or one name.
+    // The kernel writes a redirect as an absolute path without dots, or as a single name.
     let names = path
         .components()
         .filter(|part| matches!(part, Component::Normal(_)))

@@ -13,7 +13,7 @@ const MAX_NAME_BYTES: usize = 64;
 pub struct Name(String);
 
 impl Name {
-    /// The text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -36,7 +36,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// The text is not a name.
+/// The error for a text that is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?}: a name has up to {MAX_NAME_BYTES} letters, digits, '_', '-', '.' and ':' and begins with a letter or digit"

@@ -1,11 +1,12 @@
-//! Layers of changes that may be shared: compares two of them, and checks whether one can
-//! be put below a zone's own layers.
+//! Compares two layers of changes that zones may share, and checks if such a layer can be inserted
+//! below a zone's own layers.
 //!
-//! A layer that was written while a zone's root was mounted lists the changes. Above
-//! another zone's own layers it would undo that zone's changes of the modes of folders,
-//! hide that zone's files in folders that overlay marked opaque, and bring back folders
-//! that the zone renamed; so it goes below them. There it is correct as long as the
-//! zone's own layers hold no path that it changes, and no file where it needs a folder.
+//! A layer that was written while a zone's root was mounted contains the changes of this time.
+//! Above the own layers of another zone, such a layer would undo that zone's changes of folder
+//! modes. It would hide that zone's files in folders that overlay marked opaque, and bring back
+//! folders that the zone renamed. Therefore it is inserted below the zone's own layers. The result
+//! is correct if the own layers contain no path that the layer changes, and no file where the layer
+//! needs a folder.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -24,10 +25,10 @@ const OPAQUE: &[u8] = b"trusted.overlay.opaque";
 const REDIRECT: &[u8] = b"trusted.overlay.redirect";
 const OVERLAY: &[u8] = b"trusted.overlay.";
 
-/// Maximum number of folders in folders that are compared.
+/// Maximum depth of nested folders in a comparison.
 const MAX_FOLDER_DEPTH: usize = 256;
 
-/// Number of bytes of files that are compared at a time.
+/// Number of bytes of two files that are compared at a time.
 const COMPARED_BYTES: usize = 64 << 10;
 
 /// The reason why a layer cannot go below a zone's own layers.
@@ -39,18 +40,18 @@ pub struct Misfit {
     pub what: Obstacle,
 }
 
-/// A file of the zone that prevents a layer.
+/// The kind of file in a zone's own layers that prevents a layer below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The same file, or something in its place.
+    /// The zone has this file itself, or has another file in its place.
     Own,
-    /// A folder with other permissions or another owner.
+    /// The zone has this folder with other permissions or another owner.
     Folder,
-    /// It was removed.
+    /// The zone removed this path.
     Removed,
-    /// A folder that was made anew, and hides the folder below.
+    /// The zone deleted and recreated this folder, so its folder hides the folder below.
     Opaque,
-    /// A folder that was renamed.
+    /// The zone renamed this folder.
     Moved,
     /// The layer itself renames a folder.
     Moves,
@@ -70,9 +71,8 @@ impl std::fmt::Display for Misfit {
     }
 }
 
-/// Looks for the first thing, by name, in a zone's own layers (`own`, trees) that stands in
-/// the way of the layer with the tree `patch`, but for its files and links that `except`
-/// names.
+/// Returns the first obstacle, by name, in a zone's own layers (the trees `own`) for a layer with
+/// the tree `patch` below them. Ignores the files and links that `except` selects.
 pub fn misfit(
     patch: &Path,
     own: &[PathBuf],
@@ -88,7 +88,7 @@ pub fn misfit(
     let mut folders = Vec::new();
     for tree in own {
         let folder = Folder::open(tree)?;
-        // Whatever the patch puts where the folder was would not move with it.
+        // A file that the patch adds to a renamed folder would stay at the old path.
         if let Some(path) = moved(&folder, Path::new(""), 0)? {
             return Ok(Some(Misfit {
                 path,
@@ -100,7 +100,7 @@ pub fn misfit(
     in_the_way(&patch, &folders, except, Path::new(""), 0)
 }
 
-/// Returns whether a file, link or folder is in a tree.
+/// Returns true if a tree contains a file, link or folder at this path.
 pub fn holds(tree: &Path, path: &Path) -> Result<bool> {
     let mut folder = Folder::open(tree)?;
     let Some(name) = path.file_name() else {
@@ -174,7 +174,7 @@ fn in_the_way(
     Ok(None)
 }
 
-/// The first folder that was renamed.
+/// Returns the path of the first renamed folder.
 fn moved(folder: &Folder, at: &Path, depth: usize) -> Result<Option<PathBuf>> {
     too_deep(folder, depth)?;
     for (name, _) in folder.entries()? {
@@ -192,8 +192,8 @@ fn moved(folder: &Folder, at: &Path, depth: usize) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// The first paths, at most `most`, in which two layers differ: type, mode, owner,
-/// attributes, content. Times do not count, nor do files and links that `except` names.
+/// Returns the first `most` paths at which two layers differ in type, mode, owner, attributes or
+/// content. Ignores times, and the files and links that `except` selects.
 pub fn differences(
     a: &Path,
     b: &Path,
@@ -247,7 +247,7 @@ impl Differences<'_> {
                         self.found.push(path);
                     }
                 }
-                // A folder that has nothing but exceptions is one itself.
+                // A folder that contains only exceptions is an exception, too.
                 (Some(_), None) if a_folder && self.only_exceptions(a, &name, &path, depth)? => {}
                 (None, Some(_)) if a_folder && self.only_exceptions(b, &name, &path, depth)? => {}
                 _ => self.found.push(path),
@@ -281,7 +281,7 @@ impl Differences<'_> {
     }
 }
 
-/// Compares two that are no folders and of one kind.
+/// Returns true if two files of the same type, which are not folders, are equal.
 fn alike(a: &Folder, b: &Folder, name: &OsStr, (one, other): (&Stat, &Stat)) -> Result<bool> {
     let look = |stat: &Stat| (stat.st_mode, stat.st_uid, stat.st_gid, stat.st_rdev);
     if look(one) != look(other) {
@@ -327,7 +327,7 @@ fn same_content(a: &mut std::fs::File, b: &mut std::fs::File) -> std::io::Result
     }
 }
 
-/// Removes files, links and whiteouts that `drop` names from a tree that nobody uses yet.
+/// Removes the files, links and whiteouts that `drop` selects from a tree that no dataset uses yet.
 pub(crate) fn strip(top: &Folder, drop: &dyn Fn(&Path) -> bool) -> Result<()> {
     fn inner(folder: &Folder, at: &Path, drop: &dyn Fn(&Path) -> bool, depth: usize) -> Result<()> {
         too_deep(folder, depth)?;
@@ -342,7 +342,7 @@ pub(crate) fn strip(top: &Folder, drop: &dyn Fn(&Path) -> bool) -> Result<()> {
                 changed = true;
             }
         }
-        // For the times.
+        // The attributes are set again, because the removals changed the folder's times.
         if changed {
             before.apply(folder)
         } else {
@@ -352,11 +352,11 @@ pub(crate) fn strip(top: &Folder, drop: &dyn Fn(&Path) -> bool) -> Result<()> {
     inner(top, Path::new(""), drop, 0)
 }
 
-/// Leaves only the files, links and whiteouts that `keep` names, and the folders on the
-/// way to them, in a tree that nobody uses yet. The remaining objects hide nothing below,
-/// except the objects that they replace.
+/// Keeps only the files, links and whiteouts that `keep` selects, and their parent folders, in a
+/// tree that no dataset uses yet. The remaining entries hide nothing in the layers below, except
+/// the files that they replace.
 pub(crate) fn retain(top: &Folder, keep: &dyn Fn(&Path) -> bool) -> Result<()> {
-    /// Returns whether anything is left.
+    /// Returns true if the folder still contains an entry.
     fn inner(
         folder: &Folder,
         at: &Path,
@@ -394,7 +394,7 @@ pub(crate) fn retain(top: &Folder, keep: &dyn Fn(&Path) -> bool) -> Result<()> {
             Ok(()) | Err(Errno::NODATA | Errno::NOTSUP) => {}
             Err(e) => return Err(folder.fail("removexattr", "", e)),
         }
-        // For the times.
+        // The attributes are set again, because the removals changed the folder's times.
         if changed {
             before.apply(folder)?;
         }
@@ -434,7 +434,7 @@ fn open(at: &Folder, name: &OsStr) -> Result<std::fs::File> {
         .map_err(|e| at.fail("open", name, e))
 }
 
-/// The marks that tell overlay how a folder goes on below.
+/// Returns the marks of a folder that tell overlay how to search the layers below.
 fn marks(folder: &Folder) -> Result<Xattrs> {
     let mut all = xattrs(folder).map_err(|e| folder.fail("getxattr", "", e))?;
     all.retain(|name, _| name == OPAQUE || name == REDIRECT);
@@ -444,7 +444,8 @@ fn marks(folder: &Folder) -> Result<Xattrs> {
 fn has(folder: &Folder, mark: &[u8]) -> Result<bool> {
     let marks = marks(folder)?;
     let value = marks.get(mark).map(Vec::as_slice);
-    // "x" says that whiteouts may be attributes, which ours never are.
+    // The value "x" means that whiteouts may be stored as attributes, and these programs never
+    // store them so.
     Ok(match mark {
         OPAQUE => value == Some(b"y"),
         _ => value.is_some(),

@@ -1,8 +1,8 @@
 //! A limit on the space of the files that a zone writes.
 //!
-//! btrfs counts the space of a subvolume. The limit applies to the top: layers belong to no zone,
-//! so sealed files do not count. It is stored as the text of a link, and set on each new top before
-//! the first write to it.
+//! btrfs counts the space of a subvolume. The limit applies only to the top: layers belong to no
+//! zone, so sealed files do not count. The limit is stored as the text of a link, and is set on
+//! each new top before the first write to that top.
 
 use rustix::io::Errno;
 
@@ -14,7 +14,7 @@ use crate::fstype;
 use crate::layout::QUOTA;
 
 impl Dataset {
-    /// Limits the bytes that the files of the top may take, or lifts the limit.
+    /// Limits the space of the files in the top to `bytes` bytes. `None` removes the limit.
     pub fn set_quota(&self, bytes: Option<u64>) -> Result<()> {
         let _lock = self.lock()?;
         let form = self.form()?;
@@ -42,14 +42,14 @@ impl Dataset {
         }
     }
 
-    /// The limit, in bytes.
+    /// Returns the limit of the top in bytes, or `None` without a limit.
     pub fn quota(&self) -> Result<Option<u64>> {
         let text = self.zonepath.read_link(QUOTA)?;
         Ok(text.and_then(|text| text.to_str()?.parse().ok()))
     }
 
-    /// Gives a new top the limit of the dataset. Where quotas were disabled on the file
-    /// system since, nothing limits any top.
+    /// Sets the dataset's limit on a new top. If quotas were disabled on the file system since, the
+    /// new top has no limit.
     pub(crate) fn limit_next(&self, form: Form) -> Result<()> {
         let Some(bytes) = self.quota()?.filter(|_| form == Form::Volume) else {
             return Ok(());

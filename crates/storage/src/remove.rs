@@ -1,9 +1,9 @@
-//! Removing trees that strangers filled, without ever leaving them.
+//! Removes trees with untrusted content, without ever following a link or a mount out of the tree.
 //!
-//! Three nets, as the host's /usr is mounted into zones: nothing may be mounted
-//! below the zonepath to begin with; every folder is opened with a lookup that
-//! refuses links and mounts (bind mounts of the same file system too); and the
-//! tree was renamed into a grave first, out of everybody's way.
+//! Three checks protect the host, whose /usr is mounted into zones. First, a removal fails if any
+//! file system is mounted below the zonepath. Second, each folder is opened with a lookup that
+//! refuses links and mounts (even bind mounts of the same file system). Third, the tree is renamed
+//! into a grave before the removal, where no other process uses it.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
@@ -18,17 +18,17 @@ use crate::folder::Folder;
 use crate::form::Form;
 use crate::id::Id;
 
-/// Maximum number of folders that are open at once; deeper folders are moved up into the grave, so
-/// that depth costs neither descriptors nor stack.
+/// Maximum number of folders that are open at once. Deeper folders are moved up into the folder of
+/// graves, so that a deep tree needs no more descriptors or stack.
 const MAX_OPEN_FOLDERS: usize = 32;
 
-/// Maximum number of passes over a folder: a pass removes the objects that existed when it began,
-/// so more than a few passes mean that a process writes.
+/// Maximum number of passes over a folder. A pass removes the entries that existed when the pass
+/// began, so a need for more passes means that a process writes into the folder.
 const MAX_PASSES: usize = 8;
 
-/// Fails when anything is mounted at or below one of `names` in `zonepath`.
+/// Fails if a file system is mounted at or below one of the entries `names` in `zonepath`.
 pub(crate) fn refuse_mounts(zonepath: &Path, names: &[&str]) -> Result<()> {
-    // The table has the true path; the zonepath may lead through links.
+    // The mount table contains real paths, but the zonepath may contain symbolic links.
     let real = std::fs::canonicalize(zonepath).map_err(|e| Error::io("realpath", zonepath, e))?;
     let mounts =
         sys::mountinfo::own().map_err(|e| Error::io("read", "/proc/thread-self/mountinfo", e))?;
@@ -45,11 +45,11 @@ pub(crate) fn refuse_mounts(zonepath: &Path, names: &[&str]) -> Result<()> {
 }
 
 /// Removes a folder and its content. Fails without removing anything if a file system is mounted at
-/// or below it; it does not enter a file system that is mounted meanwhile. A folder that is not
-/// there is no error.
+/// or below the folder. Does not enter a file system that is mounted during the removal. A missing
+/// folder is no error.
 ///
 /// # Errors
-/// [`Error::Busy`]; errors of the kernel.
+/// [`Error::Busy`] if a file system is mounted; errors of the kernel.
 pub fn remove_tree(folder: &Path) -> Result<()> {
     let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else {
         return Err(Error::BadPath(folder.to_owned()));
@@ -57,7 +57,7 @@ pub fn remove_tree(folder: &Path) -> Result<()> {
     match rustix::fs::lstat(folder) {
         Err(Errno::NOENT) => return Ok(()),
         Err(e) => return Err(Error::io("stat", folder, e)),
-        // A link is removed, wherever it leads.
+        // A symbolic link itself is removed, and its target stays.
         Ok(stat) if !FileType::from_raw_mode(stat.st_mode).is_dir() => {}
         Ok(_) => {
             let name = name
@@ -69,7 +69,7 @@ pub fn remove_tree(folder: &Path) -> Result<()> {
     bury(folder)
 }
 
-/// Removes a grave. One that is gone already is no error: two may dig.
+/// Removes a grave. A missing grave is no error, because two processes may remove the same grave.
 pub(crate) fn bury(grave: &Path) -> Result<()> {
     let (Some(dead), Some(name)) = (grave.parent(), grave.file_name()) else {
         return Err(Error::BadPath(grave.to_owned()));
@@ -92,9 +92,9 @@ pub(crate) fn bury(grave: &Path) -> Result<()> {
 
 struct Digger<'a> {
     dead: &'a Folder,
-    /// True if there may be subvolumes, which go in one piece.
+    /// True if the tree may contain subvolumes, each of which one call removes.
     subvolumes: bool,
-    /// Graves still to be emptied.
+    /// The graves that are not yet empty.
     pending: Vec<OsString>,
 }
 
@@ -106,11 +106,11 @@ impl Digger<'_> {
         }
         match rustix::fs::unlinkat(at.as_fd(), name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
-            // A folder: Linux says EISDIR, POSIX EPERM.
+            // unlink(2) fails for a folder with EISDIR on Linux, and with EPERM in POSIX.
             Err(Errno::ISDIR | Errno::PERM) => {}
             Err(e) => return Err(at.fail("unlink", name, e)),
         }
-        // A grave is one, or a layer whose tree is one.
+        // The subvolume is the grave itself, or the tree of a layer in the grave.
         if self.subvolumes && depth < 2 && sys::btrfs::destroy_subvolume(at, name).is_ok() {
             return Ok(());
         }
@@ -152,7 +152,7 @@ mod tests {
         let grave = scratch.path().join("g");
         std::fs::create_dir(&grave).unwrap();
         let mut folder = Folder::open(&grave).unwrap();
-        // 3,000 levels of 40 bytes: 120 KB of path, the limit is 4 KB.
+        // The path has 3,000 levels of 40 bytes (120 KB), but the kernel's limit of a path is 4 KB.
         let name = "d".repeat(40);
         for level in 0..3000 {
             folder.make(&name).unwrap();
@@ -166,8 +166,8 @@ mod tests {
         assert!(Folder::open(scratch.path()).unwrap().is_empty().unwrap());
     }
 
-    /// A mount namespace of this thread's own, with a folder mounted on another; false
-    /// where that cannot be.
+    /// Puts this thread into its own mount namespace and bind-mounts the folder `from` at `to`.
+    /// Returns false if the host does not allow this.
     fn mount_apart(from: &Path, to: &Path) -> bool {
         use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
         let apart = || sys::namespace::unshare(sys::process::ns::MOUNT);
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_tree_below_which_something_is_mounted_stays() {
         let scratch = tempfile::tempdir().unwrap();
-        // The kernel writes the blank as \040.
+        // In the mount table, the kernel writes the blank as \040.
         let (zone, of_host) = (scratch.path().join("a b"), scratch.path().join("usr"));
         let below = zone.join(".machine-work/usr");
         std::fs::create_dir_all(&below).unwrap();
@@ -203,7 +203,7 @@ mod tests {
         });
         assert!(of_host.join("file").exists());
         assert!(zone.join(".machine-work/a").exists());
-        // That namespace is gone, and its mounts.
+        // The other mount namespace no longer exists, and neither do its mounts.
         remove_tree(&zone.join(".machine-work")).unwrap();
         remove_tree(&zone.join(".machine-work")).unwrap();
         assert!(!zone.join(".machine-work").exists() && of_host.join("file").exists());

@@ -1,5 +1,4 @@
-//! Mends a dataset that a crash left between two steps, or that was moved or
-//! copied by hand.
+//! Repairs a dataset that a crash left between two steps, or that was moved or copied by hand.
 
 use crate::dataset::{Bond, Dataset, has_tree, ref_target};
 use crate::error::{Error, Result};
@@ -10,7 +9,7 @@ use crate::layout::{BACK, HALF_PATH, LINK};
 use crate::{crash, remove};
 
 impl Dataset {
-    /// Tells whether nothing is left of an interrupted seal or a move.
+    /// Returns true if no rest of an interrupted seal or of a move needs repair.
     pub(crate) fn is_sound(&self) -> Result<bool> {
         let (form, has_top) = self.form_and_top()?;
         if !has_top {
@@ -35,7 +34,7 @@ impl Dataset {
     pub(crate) fn repair(&self) -> Result<()> {
         let path = || self.zonepath.path().to_owned();
         let bond = self.bond()?;
-        // Without a link, a next root is a clone's that has not got far.
+        // Without a link to a layer, a next top belongs to a clone that was interrupted early.
         let form = self.form()?;
         let next = self.zonepath.is_folder(form.next())? && bond.is_some();
         if !next && !self.has_top()? {
@@ -61,12 +60,12 @@ impl Dataset {
         if self.has_top()? {
             form.unmake(&self.zonepath, form.next())
         } else {
-            // The seal counted, or its layer would have no tree.
+            // The seal is valid, because the layer of the dataset has a tree.
             self.take_next()
         }
     }
 
-    /// Takes back a seal that did not come as far as the rename of the top.
+    /// Undoes a seal that was interrupted before the rename of the top.
     fn unseal(&self, bond: &Bond) -> Result<()> {
         match bond.layer.parent()? {
             Some(parent) => self.write_bond(&Bond {
@@ -81,16 +80,16 @@ impl Dataset {
         for grave in bond.layer.drop_ref(&dataset_ref(bond.id))? {
             remove::bury(&grave)?;
         }
-        // The parent never lost this dataset's reference.
+        // The layer below still has this dataset's reference.
         Ok(())
     }
 
-    /// Sees to it that the layer knows this zonepath.
+    /// Makes sure that the layer's reference names this zonepath.
     fn adopt(&self, bond: &Bond) -> Result<()> {
         self.adopt_alone(bond)?;
-        // They moved along, or were copied along.
+        // The snapshots and the mounted stack were moved or copied with the dataset.
         for other in self.others()? {
-            // A kill may have left `mounted` without the layer that was mounted.
+            // A kill may have left the folder `mounted` although its layer was removed.
             if let Some(bond) = other.bond()?.filter(|bond| bond.layer.path().exists()) {
                 other.adopt_alone(&bond)?;
             }
@@ -112,7 +111,8 @@ impl Dataset {
         if !other {
             return bond.layer.add_ref(&name, &self.ref_place(&bond.layer));
         }
-        // A copy by hand: its original is still where the reference says.
+        // This dataset is a copy made by hand: the original is still at the path that the reference
+        // names.
         let own = Bond {
             layer: bond.layer.clone(),
             id: Id::random()?,

@@ -1,4 +1,4 @@
-//! SHA-256 digests as values.
+//! SHA-256 digests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest of a chain of layers, from those of its parts.
+    /// Returns the digest of a chain of layers, made from the digests of the layers.
     #[must_use]
     pub fn of_chain(parts: &[Self]) -> Self {
         let mut hash = Sha256::new();
@@ -23,12 +23,12 @@ impl Digest {
         Self(hash)
     }
 
-    /// The digest of these bytes.
+    /// Returns the digest of these bytes.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The digits alone, as folders are called.
+    /// Returns the hexadecimal digits without the prefix, as in the names of image folders.
     pub(crate) fn hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -49,7 +49,7 @@ impl fmt::Debug for Digest {
 impl FromStr for Digest {
     type Err = BadDigest;
 
-    /// Reads a digest; `sha256:` may be missing, as in lists of checksums.
+    /// Parses a digest. The prefix `sha256:` may be missing, as in lists of checksums.
     fn from_str(text: &str) -> std::result::Result<Self, BadDigest> {
         let text = text.strip_prefix("sha256:").unwrap_or(text);
         if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -63,7 +63,7 @@ impl FromStr for Digest {
     }
 }
 
-/// The text is not a digest.
+/// The error for a text that is not a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a digest: expected sha256: and 64 hexadecimal digits")]
 pub struct BadDigest;

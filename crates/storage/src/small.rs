@@ -1,11 +1,11 @@
 //! Writes the contents of a small new top to disk, without waiting for writes of other
 //! processes.
 //!
-//! `syncfs` writes all that is dirty on the file system: on a host that is busy a clone
-//! of three small files would wait for gigabytes. Where one journal keeps the order
-//! (see the crate's documentation) it is enough that each file's blocks are written and
-//! taken into its inode before the index is: the fsync of the index then commits the
-//! inodes, and has the disk write out its cache.
+//! `syncfs` writes all dirty data of the file system, so on a busy host a clone of three small
+//! files would wait for gigabytes of data. If one journal keeps the order (see the crate's
+//! documentation), a cheaper method is enough: each file's blocks are written and entered in its
+//! inode before the index is written. The fsync of the index then commits the inodes, and makes the
+//! disk write out its cache.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::layout::ROOT;
 
-/// Maximum number of files that are synced one by one; for more, one `syncfs` is faster.
+/// Maximum number of files that are synced one by one; for more files, one `syncfs` is faster.
 const MAX_SINGLE_SYNCS: usize = 64;
 
 /// Starts the writing of the files in the top of the dataset at `zonepath`, so that a
@@ -25,7 +25,7 @@ const MAX_SINGLE_SYNCS: usize = 64;
 /// system, or for a large top.
 ///
 /// # Errors
-/// When the top cannot be read or written.
+/// Fails if the top cannot be read or written.
 pub fn write_out(zonepath: &Path, index: &Path) -> Result<bool> {
     let zonepath = Folder::open(zonepath)?;
     if !one_journal(&zonepath, index)? {
@@ -48,12 +48,12 @@ pub fn write_out(zonepath: &Path, index: &Path) -> Result<bool> {
                         .map_err(|e| folder.fail("open", &name, e))?;
                     files.push((folder.path().join(name), file));
                 }
-                // The journal has the rest.
+                // The journal contains all other changes.
                 _ => {}
             }
         }
     }
-    // All are begun before one is waited for.
+    // The first pass starts all writes, and the second pass waits for each of them.
     for wait in [false, true] {
         for (path, file) in &files {
             sys::write_out(file, wait).map_err(|e| Error::io("sync_file_range", path, e))?;

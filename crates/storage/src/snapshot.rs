@@ -1,4 +1,4 @@
-//! Named snapshots: layers that a dataset can go back to.
+//! Named snapshots: layers to which a dataset can return.
 //!
 //! ```text
 //! <zonepath>/
@@ -47,63 +47,63 @@ use crate::layout::{BACK, DEAD, HALF, HALF_PATH, LINK, SNAPSHOTS};
 use crate::name::Name;
 use crate::{crash, remove, usage};
 
-/// When a snapshot was made.
+/// The name of the link whose text is the creation time of a snapshot.
 const CREATED: &str = "created";
 
 /// A snapshot of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Its name.
+    /// The name of the snapshot.
     pub name: Name,
-    /// When it was made.
+    /// The time at which the snapshot was made.
     pub created: SystemTime,
-    /// The number of layers below it.
+    /// The number of layers of the snapshot.
     pub depth: usize,
 }
 
-/// The space of a snapshot, in bytes as allocated on disk.
+/// The disk space that is allocated for a snapshot, in bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotUsage {
-    /// In layers that only this snapshot needs: the space that its removal frees.
+    /// Bytes in layers that only this snapshot needs, which its removal frees.
     pub own_bytes: u64,
-    /// In all its layers.
+    /// Bytes in all layers of the snapshot.
     pub all_bytes: u64,
 }
 
-/// A copy of the top of a running zone; garbage until it becomes a snapshot.
+/// A copy of the top of a running zone. The copy is garbage until it becomes a snapshot.
 #[derive(Debug)]
 pub struct TopCopy {
     tree: PathBuf,
     form: Form,
-    /// The copied files; none if the file system copied all in one piece.
+    /// The number of copied files and bytes; zero if the file system copied the whole top at once.
     pub copied: Copied,
     /// The method of the copy.
     pub method: Method,
-    // Keeps `collect` away from trees that look like garbage.
+    // The mark that keeps `collect` from removing the copy, which no layer uses yet.
     _shared: AtWork,
 }
 
-/// Ways to copy a top.
+/// The methods to copy a top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// A snapshot of a btrfs subvolume: the same time whatever is in it.
+    /// One snapshot of a btrfs subvolume. The duration does not depend on the content.
     Subvolume,
-    /// File by file, sharing the blocks of each.
+    /// File by file, sharing the data blocks of each file.
     Reflink,
-    /// File by file, byte by byte.
+    /// File by file, copying the bytes of each file.
     Plain,
 }
 
 impl Dataset {
     /// Makes a snapshot of a halted zone's dataset: seals the top and keeps the layer.
     ///
-    /// Takes the same time whatever is in it, but when the chain of layers is longer
-    /// than [`crate::MERGE_DEPTH`] then: it is shortened.
+    /// The duration does not depend on the number of files, except if the chain of layers then has
+    /// more than [`crate::MERGE_DEPTH`] layers, because layers are then merged.
     pub fn snapshot(&self, name: &Name) -> Result<()> {
         self.snapshot_made(name, SystemTime::now())
     }
 
-    /// [`Dataset::snapshot`] with `created` as its time.
+    /// Runs [`Dataset::snapshot`] with `created` as the creation time.
     pub fn snapshot_made(&self, name: &Name, created: SystemTime) -> Result<()> {
         let _lock = self.lock()?;
         self.refuse_snapshot(name)?;
@@ -116,7 +116,7 @@ impl Dataset {
     }
 
     /// Copies the top of a running zone whose processes are frozen. The copy has the content that
-    /// they would find after a power cut.
+    /// the processes would find after a power failure.
     pub fn copy_top(&self) -> Result<TopCopy> {
         let (layers, shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
         let form = self.form()?;
@@ -156,7 +156,7 @@ impl Dataset {
         }
     }
 
-    /// Makes a snapshot of the copy of [`Dataset::copy_top`]. The zone may run again.
+    /// Makes a snapshot from the copy that [`Dataset::copy_top`] returned. The zone may run again.
     pub fn snapshot_of_copy(&self, name: &Name, copy: TopCopy) -> Result<()> {
         let _lock = self.lock()?;
         let made = self
@@ -171,15 +171,17 @@ impl Dataset {
     fn take_copy(&self, name: &Name, copy: &TopCopy) -> Result<()> {
         let (layers, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
         if copy.form == Form::Volume {
-            // The file of a copy-up that the freeze interrupted is of no use.
+            // The work folder is removed, because a copy-up that the freeze interrupted may have
+            // left a useless file in it.
             remove::bury(&copy.tree.join(crate::WORK))?;
         }
-        // The contents of the files must be on disk before the snapshot is.
+        // The content of the files must be on disk before the snapshot is.
         rustix::fs::syncfs(&layers.folder).map_err(|e| layers.folder.fail("syncfs", "", e))?;
         let below = self.bond()?.map(|bond| bond.layer);
         let id = Id::random()?;
         let place = self.zonepath.path().join(SNAPSHOTS).join(name.as_str());
-        // First the name of the layer, so that the next open of the dataset finds it.
+        // The snapshot's link names the layer before the layer exists, so that the next open of the
+        // dataset finds the layer.
         let layer = layers.reserve()?;
         self.make_half_of(&layer, id)?;
         if !layers.make_reserved(&layer, below.as_ref(), &dataset_ref(id), &place)? {
@@ -190,7 +192,7 @@ impl Dataset {
         self.keep(name)
     }
 
-    /// The snapshots, the oldest first.
+    /// Returns the snapshots of the dataset, the oldest first.
     pub fn snapshots(&self) -> Result<Vec<Snapshot>> {
         let mut all = Vec::new();
         for folder in self.snapshot_folders()? {
@@ -208,7 +210,7 @@ impl Dataset {
         Ok(all)
     }
 
-    /// The space of a snapshot; walks through all its layers.
+    /// Returns the space of a snapshot. Walks through all layers of the snapshot.
     pub fn snapshot_usage(&self, name: &Name) -> Result<SnapshotUsage> {
         let mut usage = SnapshotUsage::default();
         let mut alone = true;
@@ -221,7 +223,7 @@ impl Dataset {
         Ok(usage)
     }
 
-    /// Removes a snapshot, and the layers that only it needs.
+    /// Removes a snapshot, and the layers that only this snapshot needs.
     pub fn destroy_snapshot(&self, name: &Name) -> Result<()> {
         let graves = {
             let _lock = self.lock()?;
@@ -234,8 +236,8 @@ impl Dataset {
         bury_all(&graves)
     }
 
-    /// Goes back to a snapshot: later changes are lost. Other snapshots stay, also younger ones.
-    /// For halted zones.
+    /// Returns the dataset to the state of a snapshot and discards all later changes of the root.
+    /// Other snapshots stay, even younger ones. This is for halted zones.
     pub fn rollback(&self, name: &Name) -> Result<()> {
         remove::refuse_mounts(self.zonepath.path(), crate::layout::TOPS)?;
         let graves = {
@@ -253,14 +255,14 @@ impl Dataset {
         bury_all(&graves)
     }
 
-    /// Makes a dataset at `zonepath` that starts as an equal of a snapshot.
+    /// Creates a dataset at `zonepath` with the same content as a snapshot.
     pub fn clone_snapshot_to(&self, name: &Name, zonepath: &Path) -> Result<Self> {
         let _lock = self.lock()?;
         let layer = self.find_snapshot(name)?.layer;
         Self::make_on(&layer, zonepath)
     }
 
-    /// Finishes a rollback that a crash cut off. Under the lock.
+    /// Completes a rollback that a crash interrupted. The caller holds the lock.
     pub(crate) fn go_back(&self) -> Result<()> {
         self.go_back_locked().and_then(|graves| bury_all(&graves))
     }
@@ -268,7 +270,7 @@ impl Dataset {
     pub(crate) fn go_back_locked(&self) -> Result<Vec<PathBuf>> {
         let mut graves = Vec::new();
         let form = self.form()?;
-        // Without a next top the rollback is done, but for its mark.
+        // If no next top exists, the rollback is complete except for the removal of its link.
         if self.zonepath.is_folder(form.next())? {
             let Some(target) = self.read_bond(BACK)? else {
                 return Ok(graves);
@@ -294,7 +296,7 @@ impl Dataset {
         Ok(graves)
     }
 
-    /// Each snapshot as a dataset without a top: something that stands on a layer.
+    /// Returns each snapshot as a dataset without a top.
     pub(crate) fn snapshot_folders(&self) -> Result<Vec<Self>> {
         if !self.zonepath.is_folder(SNAPSHOTS)? {
             return Ok(Vec::new());
@@ -314,7 +316,7 @@ impl Dataset {
         self.drop_half().and_then(|graves| bury_all(&graves))
     }
 
-    /// Removes all snapshots, as part of destroying the dataset.
+    /// Removes all snapshots, as part of the removal of the dataset.
     pub(crate) fn drop_snapshots(&self, home: &Layers) -> Result<Vec<PathBuf>> {
         let mut graves = self.drop_half()?;
         for snapshot in self.snapshot_folders()? {
@@ -353,7 +355,8 @@ impl Dataset {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(e) => return Err(folder.fail("rmdir", HALF, e)),
         }
-        // The last one takes the folder along.
+        // This succeeds only after the removal of the last snapshot, when the folder of snapshots
+        // is empty.
         let _ = self.zonepath.rmdir(SNAPSHOTS);
         Ok(graves)
     }
@@ -380,12 +383,12 @@ impl Dataset {
         }
     }
 
-    /// A snapshot that does not count yet.
+    /// Makes a snapshot that is not valid before [`Dataset::keep`].
     fn make_half_of(&self, layer: &LayerPath, id: Id) -> Result<()> {
         self.make_half_at(layer, id, SystemTime::now())
     }
 
-    /// [`Dataset::make_half_of`] of one that was made at another time.
+    /// Runs [`Dataset::make_half_of`] for a snapshot with another creation time.
     pub(crate) fn make_half_at(
         &self,
         layer: &LayerPath,
@@ -401,7 +404,8 @@ impl Dataset {
         let now = created
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
-        // So fine that snapshots are listed in the order in which they were made.
+        // The time has nanoseconds, so that snapshots are listed in the order in which they were
+        // made.
         let text = format!("{}.{:09}", now.as_secs(), now.subsec_nanos());
         half.zonepath.link(CREATED, text)?;
         half.write_bond(&Bond {
@@ -412,7 +416,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// Makes a snapshot count.
+    /// Completes a snapshot: its name makes it valid.
     pub(crate) fn keep(&self, name: &Name) -> Result<()> {
         let folder = self.zonepath.open_child(SNAPSHOTS)?;
         let flags = RenameFlags::NOREPLACE;
@@ -420,7 +424,7 @@ impl Dataset {
             .map_err(|e| folder.fail("rename", name, e))
     }
 
-    /// The way from a layer's references to a snapshot of this dataset.
+    /// Returns the path from a layer's references to a snapshot of this dataset.
     pub(crate) fn snapshot_place(&self, layer: &LayerPath, name: &Name) -> PathBuf {
         self.ref_place(layer).join(SNAPSHOTS).join(name.as_str())
     }
@@ -448,7 +452,7 @@ impl Dataset {
 }
 
 impl TopCopy {
-    /// Removes the copy; `collect` finds the files that cannot be removed.
+    /// Removes the copy. `collect` removes the files that cannot be removed now.
     pub fn discard(self) {
         let _ = remove::bury(&self.tree);
     }
@@ -464,7 +468,7 @@ impl Layers {
         loop {
             self.folder.make(DEAD)?;
             match self.folder.open_child(DEAD) {
-                // Removed as empty since.
+                // Another process removed the empty folder of graves in the meantime.
                 Err(e) if e.is_missing() => {}
                 other => return other,
             }

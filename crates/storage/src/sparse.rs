@@ -1,5 +1,5 @@
-//! Files that are mostly holes, as disks of machines are: finds their data that is not
-//! zeros, and computes a digest of it that does not depend on the holes.
+//! Reads files that are mostly holes, such as the disks of kernel zones: finds the data that is not
+//! zeros, and computes a digest of this data that does not depend on the position of the holes.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::Digest;
 
-/// Size of a block in bytes: it begins at a multiple of this.
+/// Size of a block in bytes. A block begins at a multiple of this size.
 pub const BLOCK_BYTES: usize = 64 << 10;
 
 /// Number of bytes that are read at once.
@@ -22,7 +22,7 @@ const READ_BYTES: usize = 16 * BLOCK_BYTES;
 pub struct Sum(Sha256);
 
 impl Sum {
-    /// That of a file of this size, of which nothing is known yet.
+    /// Begins the digest of a file with this size.
     #[must_use]
     pub fn new(size: u64) -> Self {
         let mut hash = Sha256::new();
@@ -31,13 +31,13 @@ impl Sum {
         Self(hash)
     }
 
-    /// Adds the next block that is not all zeros.
+    /// Adds the next block that is not all zeros, at the offset `at`.
     pub fn add(&mut self, at: u64, block: &[u8]) {
         self.0.update(at.to_be_bytes());
         self.0.update(block);
     }
 
-    /// The digest.
+    /// Returns the complete digest.
     #[must_use]
     pub fn end(self) -> Digest {
         Digest::from_hash(self.0.finalize().into())
@@ -50,10 +50,10 @@ pub fn sum(block: &[u8]) -> [u8; 32] {
     Sha256::digest(block).into()
 }
 
-/// Gives each block of a file that is not all zeros, in their order.
+/// Calls `each` for each block of a file that is not all zeros, in their order.
 ///
 /// # Errors
-/// Fails with the error of reading, or of `each`.
+/// Fails with the error of a read, or with an error of `each`.
 pub fn blocks(
     file: &File,
     size: u64,
@@ -64,9 +64,10 @@ pub fn blocks(
     while at < size {
         match seek(file, SeekFrom::Data(at)) {
             Ok(data) => at = data - data % BLOCK_BYTES as u64,
-            // A hole up to the end.
+            // The rest of the file is a hole.
             Err(Errno::NXIO) => break,
-            // Not every file system knows its holes.
+            // Not every file system supports the search for holes. Without this support, the file
+            // is read as data.
             Err(_) => {}
         }
         if at >= size {
@@ -85,10 +86,11 @@ pub fn blocks(
 }
 
 impl Digest {
-    /// The digest of a file's size and blocks: see [`blocks`].
+    /// Returns the digest of a file's size and of its blocks that are not all zeros, see
+    /// [`blocks`].
     ///
     /// # Errors
-    /// Fails with the error of reading.
+    /// Fails with the error of a read.
     pub fn of_blocks(file: &File) -> io::Result<Self> {
         let size = file.metadata()?.len();
         let mut sum = Sum::new(size);

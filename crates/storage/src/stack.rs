@@ -1,19 +1,20 @@
-//! The folders that a dataset's root is mounted from.
+//! The folders from which a dataset's root is mounted.
 
 use std::path::PathBuf;
 
 /// The parts of a zone's root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
-    /// The zonepath; top and work are in it, or in one folder in it.
+    /// The zonepath, which contains the top and the work folder, directly or in one subfolder.
     pub zonepath: PathBuf,
-    /// The writable top, called `root` in the folder it is in.
+    /// The path of the writable top, whose name is `root`.
     pub top: PathBuf,
-    /// Overlay's work folder, called `work` beside the top.
+    /// The path of overlay's work folder, whose name is `work`, beside the top.
     pub work: PathBuf,
-    /// The sealed layers below, topmost first; none for a plain tree.
+    /// The trees of the sealed layers below the top, topmost first; empty if the top has no layers
+    /// below.
     pub lowers: Vec<PathBuf>,
-    /// Syncs in it write nothing to disk: for a copy that is synced as a whole at the
-    /// end, or removed. It can be mounted only once.
+    /// True for an overlay in which a sync writes nothing to disk. This is for a copy that is
+    /// synced as a whole at the end, or removed. Such an overlay can be mounted only once.
     pub volatile: bool,
 }
