@@ -1,4 +1,4 @@
-//! Lists the remains that [`collect`](crate::collect) would remove, without a change.
+//! Lists the leftovers that [`collect`](crate::collect) would remove, and changes nothing.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,32 +10,34 @@ use crate::folder::Folder;
 use crate::layers::{Layers, User};
 use crate::layout::DEAD;
 
-/// Something that operations which were killed left in a folder of layers, or beside it.
+/// A leftover of a killed operation in a folder of layers, or beside this folder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Garbage {
-    /// A layer that no dataset and no snapshot stands on.
+    /// A layer that no dataset and no snapshot uses.
     Layer(PathBuf),
-    /// A reference on a layer that others stand on; its own user stands elsewhere.
+    /// A stale reference on a layer that has other users: the dataset that the reference names uses
+    /// another layer.
     Reference(PathBuf),
-    /// A tree that was being removed, or the mark of an operation that was killed.
+    /// A tree whose removal was interrupted, or the mark of a killed operation.
     Dead(PathBuf),
-    /// A zonepath in which a seal, a snapshot or a rollback was cut off.
+    /// A zonepath in which a seal, a snapshot or a rollback was interrupted.
     Unfinished(PathBuf),
-    /// A reference whose dataset is not where the reference leads, `place`: the zone was
-    /// moved or deleted by hand, or its storage is not mounted. The layer is kept for it.
+    /// A reference whose dataset is not at `place`, the path that the reference names: the zone was
+    /// moved or deleted by hand, or its storage is not mounted. The layer is kept for this dataset.
     Lost {
-        /// The reference.
+        /// The path of the reference.
         reference: PathBuf,
-        /// The path of the dataset.
+        /// The path at which the dataset was expected.
         place: PathBuf,
     },
 }
 
-/// Returns the leftovers in a folder of layers and beside it, sorted, and changes nothing. Returns
-/// `None` while an operation is at work there, because its unfinished trees are no garbage.
+/// Returns the leftovers in a folder of layers and beside the folder, sorted, and changes nothing.
+/// Returns `None` while an operation is in progress in the folder, because the trees of this
+/// operation are no leftovers.
 ///
 /// # Errors
-/// When something cannot be read.
+/// Fails if a folder or link cannot be read.
 pub fn survey(layers: &Path) -> Result<Option<Vec<Garbage>>> {
     let layers = match Layers::open(layers) {
         Err(e) if e.is_missing() => return Ok(Some(Vec::new())),
@@ -51,7 +53,7 @@ pub fn survey(layers: &Path) -> Result<Option<Vec<Garbage>>> {
             unfinished.insert(path.clone());
         }
     }
-    // The layers below such a zone are judged after the zone is mended.
+    // The layers below an unfinished zone are judged only after the zone is repaired.
     let is_open = |user: &Reference| match User::parse(&user.name) {
         Some(User::Dataset(id)) => {
             let mut places = user.place.iter().chain(neighbours.get(&id));
@@ -68,7 +70,7 @@ pub fn survey(layers: &Path) -> Result<Option<Vec<Garbage>>> {
             all.push((layer, users));
         }
     }
-    // A layer that only such layers stand on goes with them.
+    // A layer that only unused layers use is removed with those layers.
     let mut gone: BTreeSet<PathBuf> = BTreeSet::new();
     let above = |user: &Reference| match User::parse(&user.name) {
         Some(User::Layer(_)) => user.place.clone(),
@@ -115,20 +117,20 @@ pub fn survey(layers: &Path) -> Result<Option<Vec<Garbage>>> {
     Ok(Some(found))
 }
 
-/// Returns whether the next command that opens the dataset at a zonepath has something to mend.
+/// Returns true if the next command that opens the dataset at a zonepath must repair the dataset.
 fn is_unfinished(zonepath: &Path) -> Result<bool> {
     let folder = match Folder::open(zonepath) {
         Err(e) if e.is_missing() => return Ok(false),
         other => other?,
     };
     folder.must_be_known()?;
-    // The holder of the lock repairs it, or is at work.
+    // The holder of the lock repairs the dataset, or is changing it.
     if folder.try_lock()?.is_none() {
         return Ok(false);
     }
     match Dataset::at(folder).is_sound() {
         Ok(sound) => Ok(!sound),
-        // A layer that is missing is no garbage, but a damage that the next verb tells.
+        // A missing layer is no leftover. It is damage, which the next verb reports.
         Err(Error::NoDataset(_) | Error::LayerMissing { .. }) => Ok(false),
         Err(e) => Err(e),
     }

@@ -1,7 +1,8 @@
-//! Datasets on a plain folder: sharing, removal, repair; the folder has the rest.
+//! Tests datasets in a plain folder: sharing, removal and repair. The folder `tests` contains the
+//! other tests.
 //!
-//! No mounts here, so a dataset's content is read by looking for a name in the
-//! top and then in each layer; nothing in these tests deletes a file.
+//! These tests mount nothing. They read a file of a dataset by its name in the top and then in each
+//! layer, which is correct because no test deletes a file.
 
 mod crashes;
 mod environments;
@@ -29,8 +30,8 @@ impl Zones {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// In memory where that can be: for tests that make hundreds of these, and of
-    /// which none needs attributes.
+    /// Creates the test zones in memory if possible. This is for tests that create hundreds of
+    /// zones and need no extended attributes.
     fn quick() -> Self {
         Self(tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap()))
     }
@@ -51,7 +52,7 @@ impl Zones {
         })
     }
 
-    /// Everything below, for messages and for "nothing is left".
+    /// Returns all files below the folder, for messages and to check that nothing is left.
     fn files(&self) -> Vec<PathBuf> {
         fn walk(at: &Path, all: &mut Vec<PathBuf>) {
             for entry in fs::read_dir(at).unwrap() {
@@ -95,7 +96,8 @@ fn names(dataset: &Dataset) -> Vec<String> {
     all.iter().map(|one| one.name.to_string()).collect()
 }
 
-/// A zone with the file "a" of one, snapshot "one", then "a" of two.
+/// Creates a zone with the snapshot "one", in which the file "a" contains "one". After the
+/// snapshot, "a" contains "two".
 fn web(zones: &Zones) -> Dataset {
     let web = Dataset::create(&zones.zone("web")).unwrap();
     write(&web, "a", "one");
@@ -162,7 +164,7 @@ fn an_unchanged_origin_makes_one_layer_for_all_clones() {
         origin.clone_to(&zones.zone(&format!("web{n}"))).unwrap();
     }
     assert_eq!((zones.layer_count(), depth(&origin)), (1, 1));
-    // A change of the root folder alone counts as one.
+    // A change of the root folder alone counts as a change of the top.
     fs::set_permissions(
         origin.stack().unwrap().top,
         fs::Permissions::from_mode(0o750),
@@ -194,7 +196,7 @@ fn the_new_top_looks_like_the_sealed_one() {
     let before = top.metadata().unwrap();
     origin.seal().unwrap();
     let after = top.metadata().unwrap();
-    // Each subvolume counts its own.
+    // Each subvolume has its own inode numbers.
     assert_ne!((before.dev(), before.ino()), (after.dev(), after.ino()));
     assert_eq!(
         (
@@ -208,7 +210,7 @@ fn the_new_top_looks_like_the_sealed_one() {
     let mut value = [0; 8];
     let length = rustix::fs::getxattr(&top, "user.colour", &mut value).unwrap();
     assert_eq!(&value[..length], b"red");
-    // And so counts as untouched.
+    // The new top therefore counts as unchanged.
     let first = origin.seal().unwrap();
     assert_eq!(origin.seal().unwrap(), first);
 }
@@ -216,7 +218,8 @@ fn the_new_top_looks_like_the_sealed_one() {
 #[test]
 fn removing_in_any_order_leaves_nothing() {
     let names = ["origin", "web", "child", "grandchild"];
-    // All 24 orders of removing a chain of clones of clones.
+    // Tests all 24 orders of removal of a chain of four zones, each one a clone of the previous
+    // one.
     for order in permutations(&[0, 1, 2, 3]) {
         let zones = Zones::new();
         let mut last = zones.origin();
@@ -404,8 +407,8 @@ fn clones_in_parallel_share_one_layer() {
     assert!(!zones.layers().exists());
 }
 
-/// Found by uninstalling sixty zones at once: two that were the last users of a layer met
-/// at it.
+/// Regression test: when sixty zones were uninstalled at once, two last users of a layer removed
+/// the layer at the same time.
 #[test]
 fn the_last_users_of_a_layer_may_end_at_the_same_time() {
     for _ in 0..60 {
@@ -444,11 +447,11 @@ fn merged_files_are_the_same_files() {
     assert_eq!(origin.shorten(0).unwrap(), 1);
     let stack = origin.stack().unwrap();
     if zones.zone("origin/vol").exists() {
-        // No name leads from one subvolume to another: a file with shared blocks.
+        // A hard link cannot cross subvolumes, so the file has shared blocks instead.
         return;
     }
     assert_eq!(stack.lowers[0].join("a").metadata().unwrap().ino(), before);
-    // Its old layers are gone, and with them the other names.
+    // The old layers were removed, and with them the other names of the file.
     assert_eq!(stack.lowers[0].join("a").metadata().unwrap().nlink(), 1);
     assert_eq!(zones.layer_count(), 1);
 }
@@ -491,7 +494,7 @@ fn usage_counts_own_and_shared_bytes() {
     fs::hard_link(top.join("big"), top.join("same")).unwrap();
     fs::create_dir(top.join("d")).unwrap();
     fs::write(top.join("d/small"), "x").unwrap();
-    // Blocks are allocated when written back.
+    // The file system allocates blocks only when the data is written back to disk.
     fs::File::open(top.join("big")).unwrap().sync_all().unwrap();
     let alone = origin.usage().unwrap();
     assert_eq!(

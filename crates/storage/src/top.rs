@@ -1,4 +1,4 @@
-//! The writable top of a dataset, in its two forms.
+//! The writable top of a dataset, which is a folder or a subvolume.
 //!
 //! | | plain folder | btrfs subvolume |
 //! |---|---|---|
@@ -7,9 +7,9 @@
 //! | the next top | `root.new` | `vol.new` |
 //! | sealed, in its layer | `tree` | `vol/root` |
 //!
-//! Overlay renames from its work folder to the top, and no rename leaves a
-//! subvolume: so both are in one, apart from the zonepath. A subvolume can be
-//! renamed as a folder can, so that the steps are the same for both.
+//! Overlay renames files from its work folder to the top, and a rename cannot cross subvolumes.
+//! Therefore a subvolume contains both the top and the work folder, and is separate from the
+//! zonepath. A subvolume can be renamed like a folder, so the steps are the same for both forms.
 
 use std::path::PathBuf;
 
@@ -23,18 +23,18 @@ use crate::form::Form;
 use crate::layout::{ROOT, VOLUME, WORK};
 
 impl Dataset {
-    /// The form of this dataset's top. In each, `root` says which it is, from
-    /// before the first top is there until after the last is gone.
+    /// Returns the form of this dataset's top. The entry `root` of the zonepath shows the form,
+    /// from before the first top exists until after the last top is removed.
     pub(crate) fn form(&self) -> Result<Form> {
         Ok(Form::of_root(self.zonepath.kind(ROOT)?))
     }
 
-    /// Returns whether there is a top.
+    /// Returns true if the dataset has a top.
     pub(crate) fn has_top(&self) -> Result<bool> {
         Ok(self.form_and_top()?.1)
     }
 
-    /// The form of this dataset's top, and whether there is a top.
+    /// Returns the form of this dataset's top, and true if a top exists.
     pub(crate) fn form_and_top(&self) -> Result<(Form, bool)> {
         let root = self.zonepath.kind(ROOT)?;
         Ok(match Form::of_root(root) {
@@ -52,7 +52,7 @@ impl Dataset {
         }
     }
 
-    /// Makes the next top, looking like `attributes` says.
+    /// Creates the next top with these attributes.
     pub(crate) fn make_next(&self, attributes: &Attributes) -> Result<()> {
         let form = self.form()?;
         let next = form.make(&self.zonepath, form.next())?;
@@ -60,14 +60,14 @@ impl Dataset {
         attributes.apply(&next)
     }
 
-    /// Makes the next top the top.
+    /// Renames the next top, which becomes the top.
     pub(crate) fn take_next(&self) -> Result<()> {
         let form = self.form()?;
         self.zonepath
             .rename(form.next(), &self.zonepath, form.name())
     }
 
-    /// The paths of top and work folder.
+    /// Returns the paths of the top and of the work folder.
     pub(crate) fn top_paths(&self) -> Result<(PathBuf, PathBuf)> {
         let path = self.zonepath.path();
         let at = match self.form()? {

@@ -1,4 +1,4 @@
-//! Layers as other hosts identify them: by digests of their content.
+//! Identifies layers on different hosts by the digests of their content.
 //!
 //! ```text
 //! <layer>/digest   link whose text is the digest of the layer, once it was asked for
@@ -21,23 +21,23 @@ const CHAIN: &str = "chain";
 /// A layer with its digests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
-    /// The path of its tree.
+    /// The path of the layer's tree.
     pub tree: PathBuf,
-    /// The digest of its tree, see [`Digest::of_layer`].
+    /// The digest of the layer's tree, see [`Digest::of_layer`].
     pub digest: Digest,
-    /// That of all layers up to this one, see [`Digest::of_chain`].
+    /// The digest of this layer and all layers below, see [`Digest::of_chain`].
     pub chain: Digest,
 }
 
 impl Dataset {
-    /// The layers below the top with their digests, the lowest first. Those that are not
-    /// known yet are computed, which reads the layer, and kept.
+    /// Returns the layers below the top with their digests, the lowest first. Computes and stores
+    /// each missing digest, which reads the whole layer.
     pub fn known_layers(&self, keeps: Keeps<'_>) -> Result<Vec<Known>> {
         self.digested_layers(keeps, &note)
     }
 
-    /// [`Dataset::known_layers`] for a command that shows its plan: digests that are not known
-    /// yet are computed and not kept.
+    /// Runs [`Dataset::known_layers`] for a command that only shows its plan: missing digests are
+    /// computed, but not stored.
     pub fn look_at_layers(&self, keeps: Keeps<'_>) -> Result<Vec<Known>> {
         self.digested_layers(keeps, &|_, _, _| Ok(()))
     }
@@ -72,7 +72,7 @@ impl Dataset {
         Ok(all)
     }
 
-    /// Returns whether [`Dataset::stand_on_chain`] would find that layer.
+    /// Returns true if [`Dataset::stand_on_chain`] would find a layer with this chain.
     pub fn has_chain(chain: &Digest, zonepath: &Path) -> Result<bool> {
         let home = zonepath.with_file_name(LAYERS);
         if !home.exists() {
@@ -87,8 +87,8 @@ impl Dataset {
         Ok(false)
     }
 
-    /// Makes a dataset at `zonepath` that stands on the layer whose chain has this digest;
-    /// nothing when no layer there is known to have it.
+    /// Creates a dataset at `zonepath` on the layer whose chain has this digest. Returns `None` if
+    /// no layer is known to have this digest.
     pub fn stand_on_chain(chain: &Digest, zonepath: &Path) -> Result<Option<Self>> {
         let (folder, made) = Folder::open_or_make(zonepath)?;
         let home = Layers::home(&folder)?;
@@ -102,7 +102,7 @@ impl Dataset {
                 continue;
             }
             return match Self::make_on(&layer, zonepath) {
-                // Its last user went at this moment.
+                // The last user of the layer was removed at this moment.
                 Err(error) if error.is_missing() => Ok(None),
                 other => other.map(Some),
             };
@@ -113,12 +113,12 @@ impl Dataset {
         Ok(None)
     }
 
-    /// Seals the top, whose digests are known.
+    /// Seals the top, and stores the given digests with the new layer.
     pub fn seal_known(&self, digest: Digest, chain: Digest) -> Result<()> {
         let _lock = self.lock()?;
         let below = self.bond()?.map(|bond| bond.layer);
         let layer: LayerPath = self.seal_locked()?.layer;
-        // With nothing in it there is no new one.
+        // An unchanged top gives no new layer.
         if below.as_ref() == Some(&layer) {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! The space a dataset takes.
+//! The space that a dataset uses.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,23 +10,24 @@ use crate::error::Result;
 use crate::folder::Folder;
 use crate::stack::Stack;
 
-/// Space in bytes as allocated on disk.
+/// The space that a dataset uses, as bytes allocated on disk.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// The top: the files of this dataset alone.
+    /// Bytes in the top, whose files belong to this dataset alone.
     pub own_bytes: u64,
-    /// Files, folders and links in the top, without its root.
+    /// Number of files, folders and links in the top, without its root folder.
     pub own_files: u64,
-    /// All layers below, each of which other datasets may share.
+    /// Bytes in all layers below the top, each of which other datasets may share.
     pub shared_bytes: u64,
-    /// Layers below.
+    /// Number of layers below the top.
     pub layers: usize,
 }
 
-/// Maximum depth of folders that are counted: the path to each is walked from the root.
+/// Maximum depth of the folders that are counted. The path to each folder is walked from the root.
 const MAX_FOLDER_DEPTH: usize = 256;
 
-/// Adds up a stack. Takes time by the number of files: a stat for each.
+/// Adds up the space of a stack. The duration grows with the number of files, because each file
+/// needs one stat.
 pub(crate) fn of(stack: &Stack) -> Result<Usage> {
     let (own_bytes, own_files) = tree(&stack.top)?;
     let mut shared_bytes = 0;
@@ -41,13 +42,13 @@ pub(crate) fn of(stack: &Stack) -> Result<Usage> {
     })
 }
 
-/// The bytes and the number of objects in a tree. Does not enter other mounts.
+/// Returns the bytes and the number of entries in a tree. Does not enter other mounts.
 pub(crate) fn tree(root: &Path) -> Result<(u64, u64)> {
     let mut bytes = 0;
     let mut files = 0;
     let mut linked = BTreeSet::new();
-    // Names from the root, opened one by one: a path may be longer than the
-    // kernel takes, and one descriptor is enough.
+    // Each entry is a list of names from the root, which are opened one by one: the path may be
+    // longer than the kernel's limit, and this needs only one descriptor.
     let mut pending: Vec<Vec<std::ffi::OsString>> = vec![Vec::new()];
     while let Some(names) = pending.pop() {
         let mut folder = Folder::open(root)?;
@@ -74,7 +75,8 @@ pub(crate) fn tree(root: &Path) -> Result<(u64, u64)> {
             files += 1;
             let is_folder = stat.st_mode & 0o170_000 == 0o040_000;
             if stat.st_nlink < 2 || is_folder || linked.insert((stat.st_dev, stat.st_ino)) {
-                // Blocks are 512 bytes whatever the file system's are.
+                // `st_blocks` counts units of 512 bytes, whatever the block size of the file system
+                // is.
                 bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
             }
             if is_folder && names.len() < MAX_FOLDER_DEPTH {

@@ -1,4 +1,4 @@
-//! Roots of zones as ZFS file systems.
+//! Storage of zone roots as ZFS file systems.
 //!
 //! ```text
 //! <zonepath>/
@@ -16,8 +16,8 @@
 //!   new                 a root that is being rolled back to
 //! ```
 //!
-//! No layers: `zfs clone` shares the blocks. Each step is a command of ZFS, done or
-//! not done, and on disk when it returns:
+//! This driver has no layers, because `zfs clone` shares the blocks. Each step is one command of
+//! ZFS, which is atomic and is on disk when the command returns:
 //!
 //! | operation | steps, in order | a crash after the step leaves |
 //! |---|---|---|
@@ -34,12 +34,13 @@
 //! | | promote a clone of the youngest of the others, until there is none | the same |
 //! | | **destroy `<zone>`** and all in it | the link, removed by destroying again |
 //!
-//! A clone is promoted before its origin goes: it then holds the blocks that both
-//! share. They count against its quota, so that is raised by as much.
+//! A clone is promoted before its origin is removed, and then holds the blocks that both shared.
+//! These blocks count against the clone's quota, so the quota is raised by their size.
 //!
-//! An id-mapped mount gives the root of the zone its ids, as on any file system. OpenZFS has them
-//! since 2.2. With an older one files are stored under the ids of their zone, and those of a clone
-//! are rewritten before its first boot: see `owners.rs`.
+//! An id-mapped mount shows the files of the root with the zone's ids, as on any file system.
+//! OpenZFS supports such mounts since 2.2. With an older release, files are stored under the host
+//! ids of their zone, and the files of a clone get new owners before its first boot: see
+//! `owners.rs`.
 
 mod beside;
 mod clones;
@@ -73,24 +74,24 @@ use place::{Part, Place, Shot, holder};
 pub use beside::{Received, receive_beside};
 pub use delegate::{delegate, set_apart, take_back, why_not_delegated};
 
-/// The first release with id-mapped mounts and user namespaces.
+/// The first release of OpenZFS with id-mapped mounts and user namespaces.
 const MAPPED: (u32, u32) = (2, 2);
 
-/// The root of a zone as a ZFS file system.
+/// The driver that stores the root of a zone as a ZFS file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zfs;
 
-/// Returns whether a zonepath holds, or held, a dataset of this driver.
+/// Returns true if a zonepath contains, or contained, a dataset of this driver.
 pub(crate) fn is_at(zonepath: &Folder) -> Result<bool> {
     Ok(zonepath.read_link(LINK)?.is_some())
 }
 
-/// The version of OpenZFS, where it is one without id-mapped mounts.
+/// Returns the version of OpenZFS if that version has no id-mapped mounts.
 fn unmapped() -> Option<(u32, u32)> {
     version().filter(|found| *found < MAPPED)
 }
 
-/// Refuses layers where they cannot be mounted.
+/// Fails if the zonepath is on a ZFS release on which layers cannot be mounted.
 pub(crate) fn refuse_layers(zonepath: &Path) -> Result<()> {
     match unmapped() {
         Some((major, minor)) if is_on(&nearest(zonepath)?)? => Err(fail(
@@ -104,8 +105,8 @@ pub(crate) fn refuse_layers(zonepath: &Path) -> Result<()> {
     }
 }
 
-/// Returns whether a root is to be shown as it is stored: without id-mapped mounts, and given to
-/// the zone whose ids begin with `first`.
+/// Returns true if a root must be mounted without an id map: the ZFS release has no id-mapped
+/// mounts, and the files already have the host ids of the zone, which begin with `first`.
 pub(crate) fn is_given(root: &Path, first: u32) -> Result<bool> {
     let root = Folder::open(root)?;
     Ok(is_on(&root)? && unmapped().is_some() && owners::are_of(&root, first)?)
@@ -159,7 +160,7 @@ impl Driver for Zfs {
         let root = Folder::open(&zonepath.join(ROOT))?;
         let first = match unmapped() {
             Some(_) => first_id,
-            // Stored on an older release, or taken there from one.
+            // The files were stored on an older release of OpenZFS, or received from such a host.
             None if owners::are_shifted(&folder, &root)? => 0,
             None => return Ok(0),
         };
@@ -168,7 +169,8 @@ impl Driver for Zfs {
     }
 
     fn settle(&self, _zonepath: &Path, _index: &Path) -> Result<()> {
-        // A command of ZFS returns when its changes are on disk.
+        // Nothing remains to be done, because a command of ZFS returns only when its changes are on
+        // disk.
         Ok(())
     }
 
@@ -183,7 +185,7 @@ impl Driver for Zfs {
 
     fn snapshot(&self, zonepath: &Path, name: &Name) -> Result<()> {
         let (place, _, _lock) = Place::open(zonepath)?;
-        // Those of former roots count, too.
+        // The snapshots of former roots count, too.
         match place.shot(name) {
             Err(Error::NoSnapshot { .. }) => {}
             Err(e) => return Err(e),

@@ -1,4 +1,4 @@
-//! Operations that end at each of their crash points, and repairs that do.
+//! Tests that end operations, and repairs, at each of their crash points.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use crate::crash;
 use crate::dataset::Dataset;
 use crate::error::Error;
 
-/// Ends `work` at its first, second, ... crash point until it gets through, and
-/// each repair by `mend` likewise; `check` then finds everything right.
+/// Ends `work` at its first crash point, then at its second, and so on until `work` completes. Ends
+/// each repair by `mend` in the same way. `check` then verifies the result.
 pub(super) fn crash_everywhere(
     prepare: impl Fn(&Zones),
     work: impl Fn(&Zones),
@@ -40,7 +40,7 @@ pub(super) fn crash_everywhere(
     unreachable!("an operation has an end")
 }
 
-/// Removes all zones of the test and sees that nothing of layers is left.
+/// Removes all zones of the test and checks that no layers are left.
 pub(super) fn leaves_nothing(zones: &Zones, names: &[&str], at: Option<u32>) {
     for name in names {
         Dataset::destroy(&zones.zone(name)).unwrap();
@@ -103,8 +103,8 @@ fn a_crash_in_clone_leaves_a_whole_zone_or_none() {
         |zones, at| {
             let origin = Dataset::open(&zones.zone("origin")).unwrap();
             assert_eq!(read(&origin, "a").as_deref(), Some("one"), "{at:?}");
-            // The owner of the origin may change it at any time, and this must do no
-            // harm.
+            // The owner of the origin may change or remove the origin at any time without harm to
+            // the clone.
             Dataset::destroy(origin.zonepath()).unwrap();
             match Dataset::open(&zones.zone("web")) {
                 Ok(web) => assert_eq!(read(&web, "a").as_deref(), Some("one"), "{at:?}"),
@@ -138,7 +138,7 @@ fn a_crash_in_destroy_is_finished_by_the_next() {
         },
         |zones, at| {
             match Dataset::open(&zones.zone("web")) {
-                // Only before anything of it was touched.
+                // This result is allowed only before the first change to the dataset.
                 Ok(web) => {
                     assert_eq!(read(&web, "a").as_deref(), Some("one"), "{at:?}");
                     assert_eq!(read(&web, "b").as_deref(), Some("two"), "{at:?}");
@@ -200,7 +200,7 @@ fn a_crash_in_shorten_loses_nothing() {
                 depth(&origin),
                 if at.is_none() { 2 } else { depth(&origin) }
             );
-            // The layers of both, and none besides: two are shared.
+            // Both zones share two layers, and no layer exists that neither zone uses.
             let layers = if depth(&origin) == 4 { 4 } else { 5 };
             assert_eq!(zones.layer_count(), layers, "{at:?}");
             leaves_nothing(zones, &["origin", "web"], at);
@@ -243,10 +243,10 @@ fn a_crash_in_shorten_beside_a_running_zone_takes_nothing_from_it() {
             for tree in noted(zones) {
                 assert!(tree.exists(), "after a crash at {at:?}: {}", tree.display());
             }
-            // Again, as one would.
+            // The merge is repeated, as an administrator would do.
             assert_eq!(origin.shorten_beside(2).unwrap(), 2, "{at:?}");
             assert!(noted(zones).iter().all(|tree| tree.exists()), "{at:?}");
-            // Then the zone is halted and boots.
+            // Then the zone halts and boots.
             origin.let_go().unwrap();
             assert_eq!(
                 (
@@ -265,7 +265,7 @@ fn a_crash_in_shorten_beside_a_running_zone_takes_nothing_from_it() {
     assert!(points >= 10, "{points}");
 }
 
-/// Writes down which trees are below a dataset now.
+/// Records which trees are below a dataset now.
 fn note(zones: &Zones, dataset: &Dataset) {
     let lowers = dataset.stack().unwrap().lowers;
     let text: Vec<_> = lowers.iter().map(|path| path.to_str().unwrap()).collect();
@@ -295,7 +295,7 @@ fn an_uninstall_removes_leftovers_of_a_killed_merge() {
     }
 }
 
-/// Returns whether the merge got through; letting go dies again and again.
+/// Returns true if the merge completed. The release of the mounted layers is killed repeatedly.
 fn merge_killed_at(k: u32, uninstall: bool) -> bool {
     let zones = Zones::quick();
     let origin = zones.origin();

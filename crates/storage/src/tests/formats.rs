@@ -1,4 +1,4 @@
-//! Formats of newer programs, which are refused as a whole.
+//! Tests that formats of newer programs are refused before any change.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -46,7 +46,7 @@ fn a_newer_format_is_refused_and_nothing_is_touched() {
         }
         std::fs::remove_file(at.join("format")).unwrap();
     }
-    // The format of those that say none.
+    // The link names format 1, which is also the format of a zonepath without this link.
     symlink("1", web.join("format")).unwrap();
     Dataset::open(&web).unwrap();
     std::fs::remove_file(web.join("format")).unwrap();

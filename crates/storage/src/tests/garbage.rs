@@ -1,5 +1,5 @@
-//! Tests that leftovers of a killed operation are removed by the next command that looks, without a
-//! call of `collect`.
+//! Tests that the next command that looks at a zone removes the leftovers of a killed operation,
+//! without a call of `collect`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,10 +12,10 @@ use crate::dataset::Dataset;
 use crate::layers::is_mark;
 use crate::survey::{Garbage, survey};
 
-/// The zones that an operation may leave.
+/// The names of all zones that may exist after an operation.
 const NAMES: [&str; 4] = ["web", "patch", "origin", ".patch-web"];
 
-/// An operation and the state before it.
+/// An operation, and the state of the zones before the operation.
 struct Operation {
     called: &'static str,
     prepare: fn(&Zones),
@@ -26,8 +26,8 @@ fn open(zones: &Zones, zone: &str) -> Dataset {
     Dataset::open(&zones.zone(zone)).unwrap()
 }
 
-/// Zones on one layer: `web` with two layers of its own and a snapshot, `patch` with one
-/// that is to be shared, and a copy of `web`, as a patch works in it.
+/// Creates zones on one layer: `web` with two own layers and a snapshot, `patch` with one own layer
+/// that other zones may share, and a copy of `web`, in which a patch works.
 fn prepare(zones: &Zones) {
     let origin = zones.origin();
     for zone in ["patch", "web"] {
@@ -118,7 +118,7 @@ const OPERATIONS: [Operation; 9] = [
     },
 ];
 
-/// Calls `check` after a kill at each point of each operation, with a name of the point.
+/// Kills each operation at each crash point and then calls `check` with a name of that point.
 fn after_each_kill(mut check: impl FnMut(&Zones, &str)) {
     for operation in &OPERATIONS {
         for k in 0.. {
@@ -166,7 +166,8 @@ fn the_next_command_removes_leftovers_of_a_kill() {
         assert_eq!(tidy(&web).unwrap(), None, "{at}");
         let dead = entries(&zones.layers().join(".dead"));
         assert_eq!(dead, [] as [PathBuf; 0], "{at}");
-        // Every layer is reached from a zone or a snapshot, each by as many as refer to it.
+        // Each layer belongs to the chain of a zone or snapshot, and has as many references as
+        // direct users.
         let mut reached = BTreeSet::new();
         let mut users = 0;
         for zone in NAMES {
@@ -212,7 +213,7 @@ fn a_killed_removal_leaves_a_grave_or_a_mark_until_it_has_ended() {
         assert!(is_told || !has_begun || has_ended, "killed at {k}");
         tidy(&zones.zone("origin")).unwrap();
         assert_eq!(entries(&dead), [] as [PathBuf; 0], "killed at {k}");
-        // Now there is no root that could say so.
+        // The root is removed already, so it cannot mark the operation.
         let again = crash::run(3, || Dataset::destroy(&web).unwrap()).is_ok();
         let has_ended = entries(&web).is_empty();
         assert!(!entries(&dead).is_empty() || again || has_ended, "{k}");
@@ -293,8 +294,7 @@ fn cleanup_waits_for_a_command_at_work() {
     assert_eq!(entries(&zones.layers().join(".dead")), [] as [PathBuf; 0]);
 }
 
-/// As the version before this one left it: the copy is gone, the layer that it was about to
-/// stand on is not.
+/// The previous version left this state: the copy was removed, but the layer for the copy exists.
 #[test]
 fn a_layer_of_a_copy_that_is_gone_goes() {
     let zones = Zones::quick();
@@ -307,7 +307,7 @@ fn a_layer_of_a_copy_that_is_gone_goes() {
     let collected = crate::collect(&zones.layers(), crate::Lost::Keep).unwrap();
     assert_eq!(collected.lost, [] as [PathBuf; 0]);
     assert_eq!(zones.layer_count(), before - 1);
-    // A zone that is not found may have been moved by hand.
+    // A zone that is missing from its path may have been moved by hand.
     fs::rename(zones.zone("web"), zones.zone("origin").join("web")).unwrap();
     let before = zones.layer_count();
     let collected = crate::collect(&zones.layers(), crate::Lost::Keep).unwrap();

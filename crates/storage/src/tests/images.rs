@@ -1,4 +1,4 @@
-//! Images: imported, stood on, verified, removed, and all of it cut off.
+//! Tests that import, use, verify and remove images, and interrupt each of these operations.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn images(zones: &Zones) -> Images {
 fn import(images: &Images, name: &str, text: &str) -> Image {
     let import = images.begin().unwrap();
     fs::write(import.tree().join("a"), text).unwrap();
-    // The same files have the same times, too.
+    // Both files get the same time, because the time is part of the digest.
     let file = fs::File::open(import.tree().join("a")).unwrap();
     file.set_modified(std::time::UNIX_EPOCH).unwrap();
     let about = About {
@@ -57,7 +57,7 @@ fn many_zones_stand_on_one_image_and_outlive_its_name() {
     let web = images.install(&image.digest, &zones.zone("web")).unwrap();
     let db = images.install(&image.digest, &zones.zone("db")).unwrap();
     assert_eq!(web.stack().unwrap().lowers, db.stack().unwrap().lowers);
-    // A clone stands on the image, too, as soon as it has layers of its own.
+    // A clone counts as a user of the image as soon as the clone has its own layers.
     fs::write(web.stack().unwrap().top.join("b"), "two").unwrap();
     let clone = web.clone_to(&zones.zone("clone")).unwrap();
     let listed = images.list().unwrap();
@@ -89,7 +89,8 @@ fn images_are_found_by_digest_beginning_and_name() {
     for word in [&digest[..], &digest[7..], &digest[..15], &digest[7..13]] {
         assert_eq!(images.find(word).unwrap().digest, first.digest, "{word}");
     }
-    // Of one name and one second, either may be the last.
+    // Both images have the same name and the same time in seconds, so the search may return either
+    // of them.
     let named = images.find("debian").unwrap();
     assert!([first.digest, second.digest].contains(&named.digest));
     for word in ["", "deb", &digest[7..12], "../images", "ffffffffffff"] {
@@ -175,7 +176,7 @@ fn a_crash_in_install_or_removal_leaves_no_layer() {
     }
 }
 
-/// Without zones there are no images after a prune, and then nothing.
+/// Without zones, a prune removes all images, and then no file is left.
 fn finish(images: &Images, zones: &Zones, at: Option<u32>) {
     for name in ["web", "db"] {
         Dataset::destroy(&zones.zone(name)).unwrap();
@@ -196,7 +197,7 @@ fn an_import_that_is_given_up_leaves_nothing() {
     assert!(!Path::new(&zones.zone("images/.layers")).exists());
 }
 
-/// A part of a stack: a tree with one file, whose stack is called so.
+/// Creates a part of a stack: a tree with one file, whose stack is named `stack`.
 fn part(images: &Images, name: &str, stack: &str) -> Part {
     let import = images.begin().unwrap();
     let at = import.tree().join(name);
@@ -242,11 +243,12 @@ fn images_share_the_layers_that_they_begin_with() {
     assert_ne!(two.digest, one.digest);
     images.verify(&two).unwrap();
 
-    // The layers of one image are removed with it; the layers of both stay.
+    // The layers that only this image uses are removed with the image; the layers of both images
+    // stay.
     images.remove(&one.digest).unwrap();
     assert!(!one.trees[0].exists() && one.trees[1].exists());
     images.verify(&two).unwrap();
-    // An image of layers that are all here.
+    // The new image consists only of layers that exist already.
     let base = images.base(&stacks(&["1"])).unwrap().unwrap();
     let three = images
         .finish_on(Some(base), Vec::new(), &About::default(), None)
@@ -282,7 +284,8 @@ fn images_of_the_same_layers_say_what_is_theirs() {
     for image in images.list().unwrap() {
         images.verify(&image).unwrap();
     }
-    // One as it was made before the digest was of both.
+    // This image has the form of an earlier version, in which the digest did not cover the
+    // configuration.
     let folder = |image: &Image| dir.path().join("images").join(image.digest.hex());
     fs::write(folder(&none).join("config"), "3").unwrap();
     images.verify(&none).unwrap();
@@ -329,7 +332,7 @@ fn many_layers_become_few() {
         assert_eq!(fs::read_to_string(tree.join(name)).unwrap(), *name);
     }
     images.verify(&image).unwrap();
-    // The whole is known by the name of its uppermost layer.
+    // The name of the uppermost layer names the whole stack.
     let base = images.base(&names).unwrap().unwrap();
     assert_eq!(base.known(), 9);
     drop(base);

@@ -1,9 +1,9 @@
-//! Random sequences of operations on several zones, each of which may be killed at any of its
-//! effects, with a list of mounts that the test makes up.
+//! Random sequences of operations on several zones. Each operation may be killed before any of its
+//! effects. The test supplies its own list of mounts.
 //!
-//! After each operation every zone is the old one, the new one, or gone as it was to be; no
-//! file that lies in a mount is lost; and after the next look at the zone, nothing is left
-//! that nobody refers to.
+//! After each operation, every zone is in its old state, in its new state, or removed if the
+//! operation removes it. No file in a mounted folder is lost. After the next command looks at the
+//! zone, no unused file is left.
 
 mod model;
 
@@ -12,7 +12,7 @@ use proptest::test_runner::{Config, TestCaseError};
 
 use model::{Act, Model};
 
-/// Zones, of which one has a blank in its name.
+/// The names of the zones; one name contains a blank.
 const ZONES: [&str; 3] = ["origin", "a b", "web"];
 const SNAPSHOTS: [&str; 2] = ["one", "two"];
 const FILES: [&str; 3] = ["a", "b", "c"];
@@ -53,7 +53,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     (act(), killed_at).prop_map(|(act, killed_at)| Deed { act, killed_at })
 }
 
-/// Carries operations out on new zones; tells whether the last one came to its end.
+/// Carries out operations on new zones. Returns true if the last operation completed.
 fn carry_out(deeds: &[Deed]) -> Result<bool, TestCaseError> {
     let mut model = Model::new(&ZONES);
     let mut is_through = true;
@@ -65,7 +65,7 @@ fn carry_out(deeds: &[Deed]) -> Result<bool, TestCaseError> {
     Ok(is_through)
 }
 
-/// Zones that share a layer; one has a layer more.
+/// Operations that create zones which share a layer; one of these zones has an additional layer.
 const SHARING: [Act; 6] = [
     Act::Create("origin"),
     Act::Write("origin", "a"),
@@ -120,8 +120,9 @@ fn an_operation_is_killed_before_each_of_its_effects() {
     }
 }
 
-/// Returns the number of cases: few where ZONES_TEST_CASES says so, as on an emulated machine,
-/// which needs ten times as long for each; otherwise those of proptest, see PROPTEST_CASES.
+/// Returns the number of cases. `ZONES_TEST_CASES` sets a smaller number, for example on an
+/// emulated host, which needs ten times as long for each case. Otherwise returns the number that
+/// proptest uses, see PROPTEST_CASES.
 fn cases() -> u32 {
     let few = std::env::var("ZONES_TEST_CASES").ok();
     few.and_then(|text| text.parse().ok())
@@ -138,7 +139,7 @@ proptest! {
         carry_out(&deeds)?;
     }
 
-    /// Few operations, of zones that share layers from the beginning.
+    /// Tests a few operations on zones that share layers from the beginning.
     #[test]
     fn zones_on_one_layer_are_the_old_ones_or_the_new_ones(
         deeds in prop::collection::vec(deed(), 1..5)

@@ -1,4 +1,5 @@
-//! Named snapshots: made, gone back to, cloned, removed, and all of it cut off.
+//! Tests that make, roll back, clone and remove named snapshots, and interrupt each of these
+//! operations.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
@@ -63,7 +64,7 @@ fn a_removed_snapshot_takes_along_what_only_it_needs() {
     let zones = Zones::new();
     let web = web(&zones);
     fs::write(web.stack().unwrap().top.join("big"), vec![1; 1 << 20]).unwrap();
-    // Blocks are allocated when written back.
+    // The file system allocates blocks only when the data is written back to disk.
     web.sync().unwrap();
     web.snapshot(&name("two")).unwrap();
     let used = |snapshot| web.snapshot_usage(&name(snapshot)).unwrap();
@@ -117,7 +118,7 @@ fn snapshots_move_with_their_zone() {
     let moved = web.move_to(&zones.zone("other")).unwrap();
     moved.rollback(&name("one")).unwrap();
     drop(moved);
-    // By hand, too; opening tells the layers.
+    // The zonepath is moved by hand, too; opening the dataset updates the references on the layers.
     fs::rename(zones.zone("other"), zones.zone("again")).unwrap();
     let report = collect(&zones.layers(), Lost::Drop).unwrap();
     assert_eq!(report.stale_refs, 0);
@@ -187,7 +188,8 @@ fn a_crash_in_rollback_leaves_before_or_after() {
                     "{at:?}: {seen:?}"
                 );
                 assert_eq!(names(&web), ["one", "two"], "{at:?}");
-                // Nothing is left that a later crash could take for a rollback.
+                // After the rollback, no link is left that a later crash could mistake for a
+                // rollback.
                 write(&web, "c", "new");
                 web.snapshot(&name("three")).unwrap();
                 assert_eq!(read(&web, "c").as_deref(), Some("new"));
@@ -302,7 +304,7 @@ fn a_running_zone_is_copied_with_all_that_overlay_keeps() {
         rustix::fs::fsetxattr(&folder, opaque, b"y", XattrFlags::empty()).unwrap();
     }
     fs::set_permissions(top.join("d/file"), fs::Permissions::from_mode(0o4755)).unwrap();
-    // A hole of a megabyte takes no space in the copy either.
+    // A hole of a megabyte takes no space in the copy.
     let sparse = fs::File::create(top.join("sparse")).unwrap();
     sparse.set_len(1 << 20).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&sparse, b"end", (1 << 20) - 3).unwrap();
@@ -314,7 +316,7 @@ fn a_running_zone_is_copied_with_all_that_overlay_keeps() {
         assert!(copy.copied.copied_bytes + copy.copied.shared_bytes > 0);
     }
     let before = faces(&top);
-    // The zone goes on: the copy must not follow.
+    // The zone continues to run, and its later changes must not change the copy.
     web.snapshot_of_copy(&name("live"), copy).unwrap();
     write(&web, "a", "later");
     let clone = web

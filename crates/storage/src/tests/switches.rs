@@ -1,5 +1,6 @@
-//! A dataset that takes over a root that was prepared beside it, and a dataset that gets a layer
-//! below its own: each is ended at each crash point, and killed at any moment.
+//! Tests a dataset that takes over a root that was prepared beside it, and a dataset that gets a
+//! layer below its own layers. Each operation is ended at each crash point, and killed at any
+//! moment.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -19,7 +20,7 @@ fn before() -> Name {
     "before".parse().unwrap()
 }
 
-/// A zone with a snapshot of its former state, and a newer copy beside it.
+/// Creates a zone with a snapshot of its former state, and a newer copy beside the zone.
 fn prepare_take_over(zones: &Zones) {
     let web = zones.origin().clone_to(&zones.zone("web")).unwrap();
     Dataset::destroy(&zones.zone("origin")).unwrap();
@@ -38,7 +39,7 @@ fn take_over(at: &dyn Fn(&str) -> PathBuf) {
     web.take_over(&Dataset::open(&at("copy")).unwrap()).unwrap();
 }
 
-/// The old zone or the new one; whether it is the new one.
+/// Checks that the zone is in its old or its new state. Returns true for the new state.
 fn is_new(web: &Dataset) -> bool {
     assert_eq!(read(web, "a").as_deref(), Some("one"));
     match (read(web, "b").as_deref(), read(web, "c").as_deref()) {
@@ -52,7 +53,7 @@ fn check_take_over(zones: &Zones, at: Option<u32>) -> bool {
     let web = Dataset::open(&zones.zone("web")).unwrap();
     let is_new = is_new(&web);
     assert!(is_new || at.is_some(), "not done and not cut off");
-    // As recovery does: the copy goes, and the way back still leads to the old one.
+    // As the recovery does, the test removes the copy, and a rollback still leads to the old state.
     Dataset::destroy(&zones.zone("copy")).unwrap();
     assert_eq!(self::is_new(&web), is_new, "after a crash at {at:?}");
     web.rollback(&before()).unwrap();
@@ -62,8 +63,8 @@ fn check_take_over(zones: &Zones, at: Option<u32>) -> bool {
     is_new
 }
 
-/// Two zones on one layer, the first with a layer to be shared; the other has a file of
-/// its own, in so many layers.
+/// Creates two zones on one layer. The first zone has a layer to share. The second zone has one
+/// file of its own, in `own` layers.
 fn prepare_put_below(zones: &Zones, own: usize) {
     let origin = zones.origin();
     for name in ["patch", "web"] {
@@ -80,7 +81,7 @@ fn prepare_put_below(zones: &Zones, own: usize) {
     drop(base_of(&zones.zone("patch")));
 }
 
-/// The tree that both stand on: the lowest.
+/// Returns the lowest tree, on which both zones are based.
 fn base_of(zonepath: &Path) -> PathBuf {
     let lowers = Dataset::open(zonepath).unwrap().stack().unwrap().lowers;
     lowers.last().unwrap().clone()
@@ -168,13 +169,14 @@ fn a_part_of_a_layer_goes_on_top() {
     assert!(!other.is_untouched().unwrap());
 }
 
-/// The variable that starts the program again as a worker: the work, and the folder of the zones.
+/// The environment variable that makes the program a worker. It names the operation, and the folder
+/// of the zones.
 const WORK: &str = "ZONES_TEST_KILLED";
 
-/// The message at its beginning.
+/// The message that the worker prints at its beginning.
 const BEGUN: &str = "the work begins";
 
-/// Not a test: the operation to kill, in a process of its own.
+/// This is not a test but the operation that a test kills, in its own process.
 #[test]
 fn child_process_that_is_killed() {
     let Ok(work) = std::env::var(WORK) else {
@@ -187,7 +189,7 @@ fn child_process_that_is_killed() {
         "take_over" => take_over(&at),
         "put_below" => put_below(&at),
         _ => loop {
-            // A look must leave no trace, whenever it ends.
+            // [`misfit`] must leave no files, even if it is killed.
             let own = Dataset::open(&at("web")).unwrap().stack().unwrap().lowers;
             let patch = Dataset::open(&at("patch")).unwrap().stack().unwrap().lowers;
             let found = misfit(&patch[0], &own[..own.len() - 1], &|_| false)
@@ -198,8 +200,8 @@ fn child_process_that_is_killed() {
     }
 }
 
-/// Starts the work and kills it some time after it began; whether it got through, and how
-/// long it took.
+/// Starts the operation and kills it `after` its beginning. Returns true if the operation
+/// completed, and its duration.
 fn killed(work: &str, zones: &Zones, after: Duration) -> (bool, Duration) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -225,13 +227,13 @@ fn killed(work: &str, zones: &Zones, after: Duration) -> (bool, Duration) {
     (child.wait().unwrap().success(), took)
 }
 
-/// Returns the number of kills: more in the long runs.
+/// Returns the number of kills, which is larger if `ZONES_TEST_LONG` is set.
 fn times() -> u32 {
     let long = std::env::var_os("ZONES_TEST_LONG").is_some_and(|value| !value.is_empty());
     if long { 200 } else { 20 }
 }
 
-/// Kills the work at moments spread over how long it takes here and now.
+/// Kills the operation at moments spread over the duration that the operation has on this host.
 fn kill_often(work: &str, prepare: impl Fn(&Zones), check: impl Fn(&Zones, Option<u32>) -> bool) {
     let mut whole = Duration::MAX;
     for _ in 0..3 {
@@ -266,7 +268,7 @@ fn killed_at_any_moment_a_zone_with_a_layer_put_below_is_the_old_or_the_new_one(
             "put_below",
             |zones| {
                 prepare_put_below(zones, own);
-                // So much that the moment is not missed.
+                // The layers contain so many files that the kill does not miss the operation.
                 let web = Dataset::open(&zones.zone("web")).unwrap();
                 if own > 0 {
                     for n in 0..200 {

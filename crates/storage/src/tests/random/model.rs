@@ -1,4 +1,4 @@
-//! The zones as they should be, beside the zones as they are on disk.
+//! A model of the expected state of the zones, beside the real zones on disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use crate::dataset::Dataset;
 use crate::error::Error;
 use crate::stack::Stack;
 
-/// An operation of a verb, by zone, snapshot and file.
+/// An operation of a verb, with the names of the zone, the snapshot and the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Act {
     Create(&'static str),
@@ -26,17 +26,18 @@ pub(super) enum Act {
     Rollback(&'static str, &'static str),
     Shorten(&'static str),
     ShortenBeside(&'static str),
-    /// A patch: a snapshot, work in a copy, the zone takes over the copy.
+    /// A patch: makes a snapshot, changes a copy of the zone, and lets the zone take over the copy.
     Patch(&'static str, &'static str),
-    /// A patch that another zone has: its layer is put below a copy of the zone.
+    /// A patch that another zone has already: its layer is inserted below the layers of a copy of
+    /// the zone.
     Share(&'static str, &'static str),
     Destroy(&'static str),
-    /// The zone runs from here on, and a folder of the host is mounted below its root.
+    /// The zone starts to run, and a folder of the host is mounted below its root.
     Boot(&'static str),
     Halt(&'static str),
 }
 
-/// Files with their texts.
+/// The names of files and their texts.
 type Content = BTreeMap<&'static str, String>;
 
 /// A zone: its content, and the content of its snapshots.
@@ -46,7 +47,7 @@ struct Zone {
     snapshots: BTreeMap<String, Content>,
 }
 
-/// The snapshot that a patch makes first.
+/// The name of the snapshot that a patch makes first.
 const BEFORE: &str = "before";
 
 /// The dataset from which zones take the layer of a patch.
@@ -55,16 +56,16 @@ const SHARED: &str = ".patch-shared";
 /// Folder below a zone's root at which a folder of the host is mounted.
 const MOUNTED: &str = "root/usr";
 
-/// The file of the host in that folder.
+/// The name of the host's file in the mounted folder.
 const OF_HOST: &str = "of-the-host";
 
 pub(super) struct Model {
     disk: Zones,
     names: &'static [&'static str],
     known: BTreeMap<&'static str, Zone>,
-    /// Zones that run.
+    /// The zones that run.
     runs: BTreeSet<&'static str>,
-    /// Counts writes, so that each text is new.
+    /// The number of writes, which makes each text different.
     written: u32,
 }
 
@@ -94,7 +95,7 @@ impl Model {
             .collect()
     }
 
-    /// Returns whether the verbs would let the operation begin.
+    /// Returns true if the verbs would permit the operation.
     fn is_legal(&self, act: &Act) -> bool {
         let has = |zone: &str| self.known.contains_key(zone);
         let has_snapshot = |zone: &str, name: &str| {
@@ -152,7 +153,7 @@ impl Model {
         Ok(is_through)
     }
 
-    /// Removes all zones; nothing of them may stay.
+    /// Removes all zones, and checks that no file of them is left.
     pub(super) fn end(mut self) -> Result<(), String> {
         for zone in std::mem::take(&mut self.runs) {
             self.unmount(zone)?;
@@ -246,7 +247,7 @@ impl Model {
         zone.snapshots.insert(snapshot.to_owned(), content);
     }
 
-    /// Writes a text that is new into a dataset, as a program of `zone` does.
+    /// Writes a new text into a dataset, as a program of `zone` does.
     fn write(&mut self, zone: &'static str, at: &str, file: &'static str) -> Result<(), String> {
         let new = format!("{}", self.written);
         let top = self.open(at)?.stack().map_err(text)?.top;
@@ -254,7 +255,7 @@ impl Model {
         fs::write(top.join(file), new).map_err(text)
     }
 
-    /// The steps of a transaction of zonepatch, but for its journal.
+    /// Runs the steps of a transaction of zonepatch, except for its journal.
     fn patch(&mut self, zone: &'static str, file: &'static str) -> Result<(), String> {
         let copy = Self::copy_of(zone);
         let dataset = self.open(zone)?;
@@ -265,10 +266,11 @@ impl Model {
         self.write(zone, &copy, file)?;
         copied.seal_tree().map_err(text)?;
         dataset.take_over(&copied).map_err(text)
-        // The end of the transaction is the same as that of one that was killed: recover().
+        // A completed transaction ends with the same steps as a killed transaction: those of
+        // recover().
     }
 
-    /// The steps with which zonepatch gives a zone the layer that another zone was patched by.
+    /// Runs the steps with which zonepatch gives a zone the layer of a patch that another zone has.
     fn share(&mut self, zone: &'static str, from: &'static str) -> Result<(), String> {
         let (dataset, patched) = (self.open(zone)?, self.open(from)?);
         let theirs = patched.stack().map_err(text)?.lowers;
@@ -313,11 +315,12 @@ impl Model {
             let path = self.disk.zone(zone);
             let opened = match Dataset::open(&path) {
                 Ok(dataset) => Some(dataset),
-                // Half a zone: it is uninstalled.
+                // The zone is incomplete, so it is uninstalled.
                 Err(Error::NoDataset(_) | Error::LayerMissing { .. }) => None,
                 Err(error) => return Err(format!("open zone {zone}: {error}")),
             };
-            // As zonepatch ends a transaction: the copy goes when the zone is whole.
+            // As at the end of a transaction of zonepatch, the copy is removed when the zone is
+            // complete.
             for copy in [&Self::copy_of(zone), SHARED] {
                 let copy = self.disk.zone(copy);
                 Dataset::destroy(&copy).map_err(text)?;
@@ -337,7 +340,8 @@ impl Model {
         Ok(())
     }
 
-    /// Every zone is the old one or the new one; which of them is taken for known.
+    /// Checks that every zone is in its old or its new state, and records the found state in the
+    /// model.
     fn compare(&mut self, before: &BTreeMap<&'static str, Zone>, done: bool) -> Result<(), String> {
         for &zone in self.names {
             let found = match Dataset::open(&self.disk.zone(zone)) {
@@ -365,7 +369,7 @@ impl Model {
         Ok(())
     }
 
-    /// Each layer is reached from a zone, and each reference has its user.
+    /// Checks that each layer belongs to the chain of a zone, and that each reference has its user.
     fn nothing_is_left(&self) -> Result<(), String> {
         let (mut reached, mut users) = (BTreeSet::new(), 0);
         for zone in self.known.keys() {
@@ -417,7 +421,7 @@ fn entries(folder: &Path) -> BTreeSet<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// The files in layers, the topmost of which comes first.
+/// Returns the files in a list of layers, the topmost layer first.
 fn content_of(layers: &[PathBuf]) -> Content {
     let text = |file: &&'static str| {
         let mut layers = layers.iter();
