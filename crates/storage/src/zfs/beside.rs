@@ -1,9 +1,8 @@
-//! A stream from anybody, received beside the root of a zone that is being installed.
+//! Receives a stream from an untrusted sender beside the root of a zone that is being installed.
 //!
-//! The received file system is mounted read-only, without set-id programs and devices, for as long
-//! as its files are copied into the root, as from any directory: its properties are not trusted. So
-//! no setting that the sender gave the file system (properties, case of names, quotas of users,
-//! snapshots) reaches the zone.
+//! The received file system is not trusted. While its files are copied into the root, as from any
+//! directory, it is mounted read-only, without set-id programs and devices. Therefore no setting of
+//! the sender's file system (properties, case of names, user quotas, snapshots) affects the zone.
 //!
 //! | step | a crash after it leaves |
 //! |---|---|
@@ -26,7 +25,7 @@ use crate::zfs::property::RECEIVED;
 /// Number of bytes that are passed on at a time.
 const PIPE_BYTES: usize = 256 << 10;
 
-/// The file system of a stream. It goes when this does.
+/// The file system of a received stream. Dropping this value removes the file system.
 #[derive(Debug)]
 pub struct Received {
     name: FileSystem,
@@ -34,13 +33,16 @@ pub struct Received {
     kept: bool,
 }
 
-/// Receives a stream of one snapshot beside the empty root of the zone at a zonepath.
+/// Receives a stream of one snapshot into a file system beside the empty root of the zone at a
+/// zonepath.
 ///
 /// # Errors
-/// When the stream cannot be read, with the message of zfs(8). All received data is removed.
+/// Fails with the message of zfs(8) if the stream cannot be read, and then removes all received
+/// data.
 pub fn receive_beside(zonepath: &Path, from: &mut dyn Read) -> Result<Received> {
     let (place, parts, lock) = Place::open(zonepath)?;
-    // It may take long, and the zone is being installed: nobody else is at work on it.
+    // The lock is released, because the transfer may take long, and no other process changes a zone
+    // that is being installed.
     drop(lock);
     let received = Received {
         name: place.part(RECEIVED)?,
@@ -71,7 +73,7 @@ pub fn receive_beside(zonepath: &Path, from: &mut dyn Read) -> Result<Received> 
     Ok(received)
 }
 
-/// Runs zfs(8), and hands all of `from` to it.
+/// Runs zfs(8) and writes all of `from` to its standard input.
 fn feed(words: &[&str], from: &mut dyn Read, at: &Path) -> Result<()> {
     let flags = rustix::pipe::PipeFlags::CLOEXEC;
     let (ours, theirs) =
@@ -82,24 +84,26 @@ fn feed(words: &[&str], from: &mut dyn Read, at: &Path) -> Result<()> {
         let reads = scope.spawn(|| {
             let done = zfs_reads(words, ours.as_fd());
             ended.store(true, Ordering::Relaxed);
-            // Somebody reads until the end: to write to nobody is a signal that ends us.
+            // This thread reads the rest of the stream, because a write to a pipe without a reader
+            // raises SIGPIPE, which would end this process.
             let _ = io::copy(&mut ours, &mut io::sink());
             done
         });
         let copied = copy(from, &mut theirs, &ended);
-        // The end of the stream.
+        // Closing the pipe marks the end of the stream.
         drop(theirs);
         let done = reads.join().unwrap_or_else(|_| {
             let why = io::Error::other("the thread that runs zfs(8) failed");
             Err(Error::io("read", at, why))
         });
-        // A stream that cannot be read is one that ends too early, too.
+        // The read error is reported first, because zfs(8) sees such a stream only as one that ends
+        // too early.
         copied.map_err(|error| Error::io("read", "the stream", error))?;
         done
     })
 }
 
-/// Copies until the end, or until nobody wants more: that has a reason of its own.
+/// Copies until the end of the stream, or until the reader has ended, which reports its own error.
 fn copy(from: &mut dyn Read, to: &mut impl Write, ended: &AtomicBool) -> io::Result<()> {
     let mut piece = vec![0; PIPE_BYTES];
     while !ended.load(Ordering::Relaxed) {
@@ -114,7 +118,7 @@ fn copy(from: &mut dyn Read, to: &mut impl Write, ended: &AtomicBool) -> io::Res
 }
 
 impl Received {
-    /// Returns the path of its files.
+    /// Returns the path of the received files.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.zonepath.join(RECEIVED)
@@ -146,7 +150,8 @@ impl Received {
 impl Drop for Received {
     fn drop(&mut self) {
         if self.kept {
-            // The first error counts; destroying the zone removes the rest.
+            // An error is ignored, because the first error is the one to report. The removal of the
+            // zone removes the rest.
             let _ = self.destroy();
         }
     }

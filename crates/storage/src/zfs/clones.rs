@@ -1,4 +1,4 @@
-//! Clones, and the end of a dataset that has some.
+//! Makes clones, and removes a dataset that has clones.
 
 use std::path::Path;
 
@@ -12,7 +12,8 @@ use crate::layout::ROOT;
 use crate::name::Name;
 use crate::zfs::property::{LINK, OWNER, RECEIVED, fail, number};
 
-/// Maximum number of times that a clone is promoted: other commands may clone meanwhile.
+/// Maximum number of promotions of clones during one removal, because other commands may make
+/// clones meanwhile.
 const MAX_PROMOTIONS: usize = 1000;
 
 pub(super) fn clone(origin: &Path, snapshot: Option<&Name>, target: &Path) -> Result<()> {
@@ -21,7 +22,8 @@ pub(super) fn clone(origin: &Path, snapshot: Option<&Name>, target: &Path) -> Re
     }
     let (from, _, origin_lock) = Place::open(origin)?;
     let named = snapshot.map(|name| from.shot(name)).transpose()?;
-    // Not kept while waiting for another one, and not needed: the snapshot is there.
+    // The lock is released while this command waits for another lock. It is not needed, because the
+    // snapshot exists.
     drop(origin_lock);
     let at = match target.exists() {
         true => target,
@@ -46,15 +48,16 @@ pub(super) fn clone(origin: &Path, snapshot: Option<&Name>, target: &Path) -> Re
             let shot = format!("{}@_{}", from.root()?, Id::random()?);
             zfs(&["snapshot", &shot])?;
             let made = to.make_root(&["clone", &shot], "canmount=on", &to.root()?);
-            // Goes at once without clone, with the clone otherwise.
+            // The snapshot is removed at once if no clone of it was made, and otherwise together
+            // with the clone.
             zfs(&["destroy", "-d", &shot])?;
             made
         }
     }
 }
 
-/// Removes a snapshot; one that has clones goes with the last of them, and nobody
-/// sees it until then.
+/// Removes a snapshot. A snapshot with clones is hidden, and is removed together with its last
+/// clone.
 pub(super) fn drop_shot(shot: &Shot) -> Result<()> {
     if shot.clones.is_empty() {
         return zfs(&["destroy", &shot.full()]).map(drop);
@@ -63,7 +66,7 @@ pub(super) fn drop_shot(shot: &Shot) -> Result<()> {
     zfs(&["destroy", "-d", &hidden]).map(drop)
 }
 
-/// Gives a snapshot a name that no other dataset has.
+/// Renames a snapshot to a name that no other dataset uses.
 fn hide_shot(shot: &Shot) -> Result<String> {
     let hidden = format!("{}@_{}", shot.of, Id::random()?);
     zfs(&["rename", &shot.full(), &hidden])?;
@@ -76,7 +79,8 @@ pub(super) fn destroy(zonepath: &Path) -> Result<()> {
     };
     let lock = place.lock()?;
     if let Some(parts) = place.parts()? {
-        // Nothing is touched while it is used.
+        // Unmounting the root comes first, because it fails while the root is in use, before any
+        // change.
         place.hide(&parts)?;
         place.leave_to_clones()?;
         zfs(&["destroy", "-r", place.base.as_str()])?;
@@ -94,7 +98,7 @@ pub(super) fn destroy(zonepath: &Path) -> Result<()> {
 }
 
 impl Place {
-    /// Gives all snapshots that clones of others need to one of these.
+    /// Gives all snapshots that clones of other zones need to one of these clones.
     fn leave_to_clones(&self) -> Result<()> {
         for _ in 0..MAX_PROMOTIONS {
             let shots = self.shots()?;
@@ -109,7 +113,8 @@ impl Place {
             else {
                 return Ok(());
             };
-            // The older ones go along, under names that the heir cannot have.
+            // The promotion also moves the older snapshots, so they get names that the promoted
+            // dataset cannot contain.
             for shot in shots.iter().filter(|shot| shot.of == last.of) {
                 if shot.named().is_some() && shot.txg <= last.txg {
                     drop_shot(shot)?;
@@ -121,8 +126,8 @@ impl Place {
     }
 }
 
-/// Promotes a clone. Its formerly shared blocks are then its own, and the room that its
-/// quota leaves does not change.
+/// Promotes a clone. The formerly shared blocks then belong to the clone, and its quota is raised,
+/// so that the free space under the quota does not change.
 fn promote(heir: &FileSystem) -> Result<()> {
     let Some((base, quota)) = limit_of(heir)? else {
         return zfs(&["promote", heir.as_str()]).map(drop);
@@ -136,7 +141,7 @@ fn promote(heir: &FileSystem) -> Result<()> {
     promoted.map(drop)
 }
 
-/// The quota of the zone that a root is of. A clone that was made by hand belongs to no
+/// Returns the zone's file system and quota for a root. A clone that was made by hand belongs to no
 /// zone.
 fn limit_of(heir: &FileSystem) -> Result<Option<(FileSystem, u64)>> {
     let base = heir

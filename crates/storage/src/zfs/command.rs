@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-/// The paths of the program; `PATH` is not used.
+/// The possible paths of zfs(8); `PATH` is not used.
 const PLACES: &[&str] = &["/usr/sbin/zfs", "/sbin/zfs", "/usr/local/sbin/zfs"];
 
-/// Timeout for an unused file system to be no longer busy: the mount namespace of a zone that
-/// halted ends a moment later.
+/// Time to wait until an unused file system is no longer busy: the mount namespace of a halted zone
+/// ends a moment after the halt.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum length of a file system's name, in bytes: less than ZFS allows, for the names of
-/// snapshots and children.
+/// Maximum length of a file system's name, in bytes. It is less than the limit of ZFS, to leave
+/// space for the names of snapshots and children.
 const MAX_DATASET_NAME_BYTES: usize = 160;
 
-/// The name of a ZFS file system, checked: no option, no snapshot.
+/// The name of a ZFS file system, after a check that it is no option and no snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileSystem(String);
 
@@ -51,7 +51,7 @@ impl FileSystem {
         self.0.split('/').next().unwrap_or_default()
     }
 
-    /// Returns whether this is `other`, or below it.
+    /// Returns true if this file system is `other`, or is below `other`.
     pub(crate) fn is_in(&self, other: &Self) -> bool {
         self.0
             .strip_prefix(&other.0)
@@ -65,7 +65,7 @@ impl fmt::Display for FileSystem {
     }
 }
 
-/// Runs zfs(8) with these words, and returns its output.
+/// Runs zfs(8) with these arguments and returns its output.
 pub(crate) fn zfs<S: AsRef<OsStr>>(words: &[S]) -> Result<String> {
     let began = Instant::now();
     loop {
@@ -78,12 +78,12 @@ pub(crate) fn zfs<S: AsRef<OsStr>>(words: &[S]) -> Result<String> {
     }
 }
 
-/// Runs zfs(8) once, with something for it to read.
+/// Runs zfs(8) once, with `from` as its standard input.
 pub(crate) fn zfs_reads(words: &[&str], from: BorrowedFd<'_>) -> Result<()> {
     once(words, copy_of(from)?, Stdio::null()).map(drop)
 }
 
-/// Runs zfs(8) once, with something for it to write to.
+/// Runs zfs(8) once, with `to` as its standard output.
 pub(crate) fn zfs_writes(words: &[&str], to: BorrowedFd<'_>) -> Result<()> {
     once(words, Stdio::null(), copy_of(to)?).map(drop)
 }
@@ -113,13 +113,14 @@ fn once<S: AsRef<OsStr>>(words: &[S], stdin: Stdio, stdout: Stdio) -> Result<Str
         .args(words)
         .env_clear()
         .env("LC_ALL", "C")
-        // It runs mount(8) and helpers of its own.
+        // zfs(8) runs mount(8) and its own helpers, so it needs a `PATH`.
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .current_dir("/")
         .stdin(stdin)
         .stdout(stdout)
-        // Root it is anyway. A program that is to get ids is started by fork(2), and the
-        // quicker way fails (EINVAL) for who has unshared the time namespace.
+        // The process is root already. But setting an id makes Rust start the program with fork(2),
+        // because the faster method fails with EINVAL in a process that has unshared its time
+        // namespace.
         .uid(0)
         .stderr(Stdio::piped())
         .output()
@@ -137,12 +138,12 @@ fn once<S: AsRef<OsStr>>(words: &[S], stdin: Stdio, stdout: Stdio) -> Result<Str
     }))
 }
 
-/// The lines that `zfs -H` prints, as fields.
+/// Splits the lines that `zfs -H` prints into fields.
 pub(crate) fn table(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines().map(|line| line.split('\t').collect())
 }
 
-/// The version of the kernel module: its first two numbers.
+/// Returns the first two numbers of the kernel module's version.
 pub(crate) fn version() -> Option<(u32, u32)> {
     parse_version(&std::fs::read_to_string("/sys/module/zfs/version").ok()?)
 }

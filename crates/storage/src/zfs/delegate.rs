@@ -1,4 +1,4 @@
-//! File systems that a zone administers itself.
+//! ZFS file systems that a zone administers itself.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::zfs::property::{OWNER, is_missing, is_on, property};
 
-/// Why a dataset cannot be delegated on this host; nothing when it can.
+/// Returns the reason why a dataset cannot be delegated on this host, or `None` if it can be
+/// delegated.
 #[must_use]
 pub fn why_not_delegated(dataset: &str) -> Option<String> {
     match version() {
@@ -34,7 +35,8 @@ pub fn why_not_delegated(dataset: &str) -> Option<String> {
     }
 }
 
-/// The zonepath of a zone whose root is in a dataset, or that it is in.
+/// Returns the zonepath of a zone whose root is in this file system, or that contains this file
+/// system.
 fn zone_in(name: &FileSystem) -> Result<Option<PathBuf>> {
     let words = ["get", "-H", "-r", "-t", "filesystem,volume", "-o", "value"];
     let text = zfs(&[&words[..], &[OWNER, name.as_str()]].concat())?;
@@ -42,13 +44,13 @@ fn zone_in(name: &FileSystem) -> Result<Option<PathBuf>> {
     Ok(owners.next().map(PathBuf::from))
 }
 
-/// Takes a dataset, and all below it, from the host: it mounts none of them any more,
-/// also when the zone has halted, until `zfs set zoned=off`. Their content belongs to the
-/// zone. To be called in the mount namespace that they are mounted in.
+/// Takes a dataset, and all datasets below, from the host. Until `zfs set zoned=off`, the host
+/// mounts none of these datasets, even after the zone has halted. Their content belongs to the
+/// zone. The caller must be in the mount namespace in which they are mounted.
 ///
-/// ZFS stores the host's numbers of ids, also for files that a zone writes. The topmost
-/// folders of root get the owner `owner`, the zone's root; their content keeps its
-/// owners.
+/// ZFS stores the host's numbers of ids, even for files that a zone writes. If root owns the
+/// topmost folder of a dataset, the folder gets the owner `owner`, the zone's root. The content of
+/// the folder keeps its owners.
 pub fn set_apart(dataset: &str, owner: u32) -> Result<()> {
     let name = find(dataset)?;
     if property(&name, "zoned")?.as_deref() == Some("on") {
@@ -82,8 +84,8 @@ fn give_folder(at: &Path, owner: u32) -> Result<()> {
     rustix::fs::fchown(&folder, Some(user), Some(group)).map_err(|e| folder.fail("chown", "", e))
 }
 
-/// Lets the root of a user namespace, a file such as `/proc/1/ns/user`, administer a
-/// dataset that was set apart, and all below it.
+/// Permits the root of a user namespace to administer a dataset that was set apart, and all
+/// datasets below. `namespace` is a file such as `/proc/1/ns/user`.
 pub fn delegate(dataset: &str, namespace: &Path) -> Result<()> {
     let name = find(dataset)?;
     zfs(&[
@@ -94,7 +96,7 @@ pub fn delegate(dataset: &str, namespace: &Path) -> Result<()> {
     .map(drop)
 }
 
-/// Takes a dataset back from a user namespace.
+/// Withdraws this permission of a user namespace for a dataset.
 pub fn take_back(dataset: &str, namespace: &Path) -> Result<()> {
     let name = find(dataset)?;
     zfs(&[

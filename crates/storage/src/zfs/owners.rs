@@ -1,10 +1,11 @@
-//! Files under the host's numbers of a zone's ids, for OpenZFS without id-mapped mounts.
+//! Stores files under the host's numbers of a zone's ids, for OpenZFS without id-mapped mounts.
 //!
-//! Before OpenZFS 2.2 a zone sees files as they are stored. So before it boots every id in its root
-//! becomes `first + id % 65536`: plain ids that the host wrote, those of the zone that it was
-//! cloned from, and its own, which stay. The result does not depend on the former owners, so an
-//! interrupted walk is simply repeated; a walk that changes no file costs one stat for each file.
-//! On 2.2 and newer the same walk, with a `first` of 0, takes the ids back once.
+//! Before OpenZFS 2.2, a zone sees the owners of files as they are stored. Therefore, before a
+//! boot, every id in the zone's root becomes `first + id % 65536`. This changes plain ids that the
+//! host wrote and the ids of the zone from which this zone was cloned; the zone's own ids stay. The
+//! result does not depend on the former owners, so an interrupted walk is simply repeated. A walk
+//! that changes no file costs one stat for each file. On 2.2 and newer, the same walk with a
+//! `first` of 0 restores the plain ids once.
 //!
 //! | of a file | becomes |
 //! |---|---|
@@ -13,9 +14,9 @@
 //! | capabilities | those of the root of a zone whose ids begin with `first` |
 //! | set-id bits | stay: chown takes them away, and capabilities, so both are noted in an attribute before, and given back after |
 //!
-//! The link `owners` in the zonepath is there while files change. After a crash the
-//! next walk then looks at the attributes of every file, for notes that were left. The
-//! owner of the root folder changes last.
+//! The link `owners` exists in the zonepath while the walk changes files. After a crash, the next
+//! walk then checks the attributes of every file for notes of the interrupted walk. The owner of
+//! the root folder changes last.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -27,30 +28,30 @@ use crate::attributes::{Xattrs, xattrs};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 
-/// The link in a zonepath that says that a walk is not finished.
+/// The link in a zonepath that marks an unfinished walk.
 pub(super) const WALKING: &str = "owners";
 
-/// Number of ids of a zone; the first is a multiple of it.
+/// Number of ids of a zone. The zone's first id is a multiple of this number.
 const IDS_PER_ZONE: u32 = 65_536;
 
-/// Maximum depth of folders: the path to each is walked from the root.
+/// Maximum depth of folders. The path to each folder is walked from the root.
 const MAX_FOLDER_DEPTH: usize = 2048;
 
-/// The attribute that keeps the properties that chown removes: the mode, and the capabilities if
-/// there are some.
+/// The attribute that stores what chown removes from a file: the mode, and the capabilities if the
+/// file has any.
 const NOTE: &str = "trusted.zones.chown";
 const CAPABILITY: &str = "security.capability";
 const LISTS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
 
-/// Set-id bits.
+/// The set-id bits of a mode.
 const SET_ID: u32 = 0o6000;
 
-/// Returns whether files in a root may be stored under ids of a zone, not plain ones.
+/// Returns true if files in a root may be stored under the ids of a zone instead of plain ids.
 pub(super) fn are_shifted(zonepath: &Folder, root: &Folder) -> Result<bool> {
     Ok(owner(root)? >= IDS_PER_ZONE || zonepath.read_link(WALKING)?.is_some())
 }
 
-/// Returns whether a root was given to the zone whose ids begin with `first`.
+/// Returns true if the files of a root have the host ids of the zone whose ids begin with `first`.
 pub(super) fn are_of(root: &Folder, first: u32) -> Result<bool> {
     let owner = owner(root)?;
     Ok(owner - owner % IDS_PER_ZONE == first)
@@ -61,8 +62,8 @@ fn owner(root: &Folder) -> Result<u32> {
     Ok(stat.st_uid)
 }
 
-/// Gives all files of a root to the zone whose ids begin with `first`, and returns how
-/// many were not its own yet. For halted zones.
+/// Changes the owners of all files in a root to the ids of the zone whose ids begin with `first`.
+/// Returns the number of files with a wrong owner. This is for halted zones.
 pub(super) fn give(zonepath: &Folder, root: &Folder, first: u32) -> Result<u64> {
     let stat = rustix::fs::fstat(root).map_err(|e| root.fail("fstat", "", e))?;
     let marked = zonepath.read_link(WALKING)?.is_some();
@@ -88,15 +89,16 @@ struct Walk<'a> {
     zonepath: &'a Folder,
     device: u64,
     first: u32,
-    /// The link is there.
+    /// True if the link `owners` exists.
     marked: bool,
-    /// There may be notes on files that are the zone's already.
+    /// True if files with correct owners may still have notes.
     thorough: bool,
     given: u64,
 }
 
 impl Walk<'_> {
-    /// All objects in a root, without the root itself and file systems that are mounted in it.
+    /// Visits all entries in a root, except the root folder itself and file systems that are
+    /// mounted in the root.
     fn tree(&mut self, root: &Folder) -> Result<()> {
         let mut pending: Vec<Vec<OsString>> = vec![Vec::new()];
         while let Some(names) = pending.pop() {
@@ -104,7 +106,7 @@ impl Walk<'_> {
                 continue;
             };
             for (name, _) in folder.entries()? {
-                // Where ZFS shows snapshots; nothing in there is a file of the zone's.
+                // The folder `.zfs` shows snapshots and contains no file of the zone.
                 if names.is_empty() && name == ".zfs" {
                     continue;
                 }
@@ -142,7 +144,7 @@ impl Walk<'_> {
         let flags = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => flags | OFlags::NONBLOCK,
             FileType::Directory => flags | OFlags::DIRECTORY,
-            // They have no set-id bits that count, and no attributes.
+            // These files have no set-id bits with an effect, and no attributes.
             _ if self.wants(stat) => {
                 self.begin()?;
                 let (user, group) = self.owners(stat);
@@ -156,7 +158,7 @@ impl Walk<'_> {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let file = match rustix::fs::openat2(at, name, flags, Mode::empty(), resolve) {
             Ok(file) => file,
-            // Something of the same file system is mounted over it.
+            // A folder of the same file system is mounted over this entry.
             Err(Errno::XDEV) => return Ok(()),
             Err(e) => return Err(at.fail("openat2", name, e)),
         };
@@ -200,13 +202,14 @@ impl Walk<'_> {
         let mode = Mode::from_raw_mode(u32::from_le_bytes(*mode) & 0o7777);
         rustix::fs::fchmod(file, mode).map_err(|e| at.fail("chmod", name, e))?;
         if !capability.is_empty() {
-            // The zone's at this time, also when the note was made for another.
+            // The capability gets the zone's first id at this time, even if the note was made for
+            // another zone.
             set(CAPABILITY, &capability_of(capability, self.first))?;
         }
         rustix::fs::fremovexattr(file, NOTE).map_err(|e| at.fail("removexattr", name, e))
     }
 
-    /// Says that files change.
+    /// Creates the link that marks an unfinished walk.
     fn begin(&mut self) -> Result<()> {
         if !self.marked {
             self.zonepath.relink(WALKING, self.first.to_string())?;
@@ -233,8 +236,8 @@ impl Walk<'_> {
         Some(note)
     }
 
-    /// An access control list with the zone's ids: behind four bytes entries of eight, a
-    /// tag, permissions and the id, whatever a list of another form is stays as it is.
+    /// Converts an access control list to the zone's ids. After four bytes, the list has entries of
+    /// eight bytes: a tag, the permissions and the id. A list in any other form stays unchanged.
     fn list(&self, value: &[u8]) -> Vec<u8> {
         const USER: u16 = 0x02;
         const GROUP: u16 = 0x08;
@@ -250,8 +253,9 @@ impl Walk<'_> {
     }
 }
 
-/// Opens the folder that names lead to from a root, one by one: so one descriptor is
-/// enough for any depth. Nothing when another file system is mounted on it.
+/// Opens the folder to which `names` lead from a root. Opens the names one by one, so one
+/// descriptor is enough for any depth. Returns `None` if another file system is mounted on the
+/// folder.
 fn open(root: &Folder, names: &[OsString]) -> Result<Option<Folder>> {
     let mut folder = root.open_child(".")?;
     for name in names {
@@ -263,8 +267,8 @@ fn open(root: &Folder, names: &[OsString]) -> Result<Option<Folder>> {
     Ok(Some(folder))
 }
 
-/// Capabilities of a file that count for the root of a zone. Behind a word with version
-/// and flags are two pairs of words, and in version 3 the id of that root.
+/// Converts a file's capabilities so that they are valid for the root of a zone. A capability has
+/// one word with version and flags, then two pairs of words and, in version 3, the id of that root.
 fn capability_of(value: &[u8], first: u32) -> Vec<u8> {
     const VERSION: u32 = 0xff00_0000;
     const PLAIN: usize = 20;
@@ -304,7 +308,7 @@ mod tests {
         super::are_shifted(zonepath, &zonepath.open_child(ROOT).unwrap()).unwrap()
     }
 
-    /// Owner, group and mode.
+    /// Returns the owner, group and mode of a file.
     fn look(path: &Path) -> (u32, u32, u32) {
         let stat = std::fs::symlink_metadata(path).unwrap();
         (stat.uid(), stat.gid(), stat.mode() & 0o7777)
@@ -321,7 +325,8 @@ mod tests {
         rustix::fs::setxattr(path, name, value, XattrFlags::empty()).unwrap();
     }
 
-    /// A zonepath with a root that has one of each; nothing when we may not make it.
+    /// Creates a zonepath whose root has one file of each kind. Returns `None` without root
+    /// privileges.
     fn zonepath() -> Option<(tempfile::TempDir, Folder)> {
         if !rustix::process::geteuid().is_root() {
             println!("skipped: only root can give files to others");
@@ -344,7 +349,7 @@ mod tests {
         Some((place, folder))
     }
 
-    /// cap_net_raw=ep
+    /// The capability cap_net_raw=ep.
     const CAN_PING: [u8; 20] = [1, 0, 0, 2, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
     fn is_of(root: &Path, first: u32) {
@@ -370,12 +375,12 @@ mod tests {
             return;
         };
         let root = place.path().join(ROOT);
-        // root, etc, deep, su, ping, mine (by one of its names), link
+        // The seven files are root, etc, deep, su, ping, mine (by one of its names) and link.
         assert_eq!(give(&zonepath, A).unwrap(), 7);
         is_of(&root, A);
         assert!(are_shifted(&zonepath));
         assert_eq!(give(&zonepath, A).unwrap(), 0);
-        // A clone's, with a file that the host put there.
+        // The root is now that of a clone, with one file that the host created.
         std::fs::write(root.join("etc/new"), "").unwrap();
         chown(root.join("etc/new"), Some(33), Some(0)).unwrap();
         assert_eq!(give(&zonepath, B).unwrap(), 8);
@@ -397,7 +402,7 @@ mod tests {
         };
         let root = place.path().join(ROOT);
         give(&zonepath, A).unwrap();
-        // Cut off between chown and chmod, in a walk to A.
+        // This is the state after a walk to A that was interrupted between chown and chmod.
         let (su, ping) = (root.join("etc/su"), root.join("etc/ping"));
         set(&su, NOTE, &0o4755_u32.to_le_bytes());
         std::fs::set_permissions(&su, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -411,7 +416,7 @@ mod tests {
         assert_eq!(give(&zonepath, A).unwrap(), 0);
         is_of(&root, A);
         assert_eq!(zonepath.read_link(WALKING).unwrap(), None);
-        // A clone of that has no such link, and needs none.
+        // A clone of the interrupted root has no link `owners`, and needs none.
         set(&su, NOTE, &0o4755_u32.to_le_bytes());
         std::fs::set_permissions(&su, std::fs::Permissions::from_mode(0o755)).unwrap();
         give(&zonepath, B).unwrap();

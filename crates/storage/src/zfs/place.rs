@@ -14,33 +14,33 @@ use crate::layout::ROOT;
 use crate::name::Name;
 use crate::zfs::property::{LINK, OWNER, fail, is_missing, is_on, property};
 
-/// The dataset of a zone.
+/// The ZFS file systems of a zone.
 pub(super) struct Place {
     pub(super) zonepath: Folder,
     pub(super) base: FileSystem,
 }
 
-/// A root of a zone: that it has, had or gets.
+/// A root of a zone: its current root, a former root or its next root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) name: FileSystem,
-    /// The snapshot it was cloned from, or `-`.
+    /// The snapshot from which this root was cloned, or `-`.
     pub(super) origin: String,
     pub(super) mounted: bool,
-    /// True if it is mounted when its pool is imported.
+    /// True if the import of the pool mounts this root.
     pub(super) mounts: bool,
 }
 
-/// A snapshot as ZFS knows it.
+/// A snapshot of ZFS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shot {
-    /// Whose it is.
+    /// The file system of the snapshot.
     pub(super) of: FileSystem,
-    /// The text after the `@`.
+    /// The part of the snapshot's name after the `@`.
     pub(super) name: String,
-    /// Orders snapshots by age.
+    /// The transaction group in which the snapshot was made, which orders snapshots by age.
     pub(super) txg: u64,
-    /// Seconds since 1970.
+    /// The creation time of the snapshot, in seconds since 1970.
     pub(super) created: u64,
     pub(super) used: u64,
     pub(super) referenced: u64,
@@ -52,14 +52,15 @@ impl Shot {
         format!("{}@{}", self.of, self.name)
     }
 
-    /// None for the origin of a clone.
+    /// Returns the name of the snapshot, or `None` for a snapshot that exists only as the origin of
+    /// a clone.
     pub(super) fn named(&self) -> Option<Name> {
         self.name.parse().ok()
     }
 }
 
 impl Place {
-    /// The dataset that a zonepath's link names; nothing without link.
+    /// Returns the dataset that the link in a zonepath names, or `None` without a link.
     pub(super) fn find(zonepath: &Path) -> Result<Option<Self>> {
         check_path(zonepath)?;
         let folder = match Folder::open(zonepath) {
@@ -81,7 +82,7 @@ impl Place {
         }))
     }
 
-    /// Opens a dataset, going on with a rollback that a crash cut off.
+    /// Opens a dataset, and continues a rollback that a crash interrupted.
     pub(super) fn open(zonepath: &Path) -> Result<(Self, Vec<Part>, Lock)> {
         let none = || Error::NoDataset(zonepath.to_owned());
         let place = Self::find(zonepath)?.ok_or_else(none)?;
@@ -109,7 +110,7 @@ impl Place {
         fail(self.path(), why)
     }
 
-    /// A file system of the zone.
+    /// Returns the name of a file system inside the zone's file system.
     pub(super) fn part(&self, name: &str) -> Result<FileSystem> {
         self.base
             .child(name)
@@ -120,8 +121,8 @@ impl Place {
         self.part(ROOT)
     }
 
-    /// The parts of the dataset; nothing when there is no such file system. Refuses one
-    /// that was not made for this zonepath.
+    /// Returns the parts of the dataset, or `None` if the file system does not exist. Fails for a
+    /// file system that was not made for this zonepath.
     pub(super) fn parts(&self) -> Result<Option<Vec<Part>>> {
         let columns = format!("name,origin,mounted,canmount,{OWNER}");
         let words = [
@@ -166,7 +167,7 @@ impl Place {
         Ok(Some(parts))
     }
 
-    /// All snapshots, the oldest first.
+    /// Returns all snapshots, the oldest first.
     pub(super) fn shots(&self) -> Result<Vec<Shot>> {
         let columns = "name,createtxg,creation,used,referenced,clones";
         let words = ["list", "-H", "-p", "-r", "-t", "snapshot", "-o", columns];
@@ -176,8 +177,8 @@ impl Place {
         Ok(all)
     }
 
-    /// The snapshots with names, the oldest first. `zfs snapshot -r` gives one name to
-    /// those of all parts: then the root's counts.
+    /// Returns the snapshots that have valid names, the oldest first. `zfs snapshot -r` makes
+    /// snapshots with the same name of all parts; then only the snapshot of the root counts.
     pub(super) fn named_shots(&self) -> Result<Vec<Shot>> {
         let root = self.root()?;
         let mut all = self.shots()?;
@@ -189,7 +190,7 @@ impl Place {
         Ok(all)
     }
 
-    /// The named snapshot.
+    /// Returns the snapshot with this name.
     pub(super) fn shot(&self, name: &Name) -> Result<Shot> {
         let mut all = self.named_shots()?.into_iter();
         all.find(|shot| shot.name == name.as_str())
@@ -198,7 +199,7 @@ impl Place {
             })
     }
 
-    /// Mounts the root where it is to be.
+    /// Mounts the root at its folder in the zonepath.
     pub(super) fn show(&self, parts: &[Part]) -> Result<()> {
         let root = self.root()?;
         for part in parts.iter().filter(|part| part.name == root) {
@@ -213,7 +214,7 @@ impl Place {
         Ok(())
     }
 
-    /// Unmounts the root; fails while it is used.
+    /// Unmounts the root. Fails while a process uses the root.
     pub(super) fn hide(&self, parts: &[Part]) -> Result<()> {
         for part in parts.iter().filter(|part| part.mounted) {
             zfs(&["unmount", part.name.as_str()])?;
@@ -221,7 +222,7 @@ impl Place {
         Ok(())
     }
 
-    /// The options of a root.
+    /// Returns the ZFS options of a root.
     pub(super) fn options(&self) -> [String; 5] {
         let at = self.path().join(ROOT);
         [
@@ -233,13 +234,14 @@ impl Place {
         ]
     }
 
-    /// Makes the file system that the parts are in, with the link to it.
+    /// Creates the file system that contains the parts, and the link to this file system.
     pub(super) fn make(zonepath: &Path) -> Result<(Self, Lock)> {
         check_path(zonepath)?;
         let (folder, _) = Folder::open_or_make(zonepath)?;
         let lock = folder.lock(FlockOperation::LockExclusive)?;
         if let Some(place) = Self::find(zonepath)? {
-            // Of a command that died before there was a root; or that counts.
+            // The link is that of a command that was killed before it made a root, or that of an
+            // existing dataset.
             match place.parts()? {
                 None => folder.unlink(LINK)?,
                 Some(parts) if parts.is_empty() => return Ok((place, lock)),
@@ -302,7 +304,7 @@ fn parse_shot(row: &[&str]) -> Option<Shot> {
     })
 }
 
-/// The file system that a folder is on.
+/// Returns the ZFS file system that contains a folder.
 pub(super) fn holder(of: &Path) -> Result<FileSystem> {
     if !is_on(&Folder::open(of)?)? {
         return Err(fail(of, "is not on ZFS"));
@@ -312,7 +314,8 @@ pub(super) fn holder(of: &Path) -> Result<FileSystem> {
         .ok_or_else(|| fail(of, format!("no zone can be below {:?}", text.trim_end())))
 }
 
-/// A name for the file system of a new zone: like the zonepath, where that is free.
+/// Chooses the name of the file system for a new zone: the name of the zonepath, if no file system
+/// has this name.
 fn choose(zonepath: &Path) -> Result<FileSystem> {
     let holder = holder(zonepath)?;
     let last = match zonepath.components().next_back() {

@@ -1,4 +1,4 @@
-//! Reads the properties of a ZFS file system, and the marks of those of zones.
+//! Reads the properties of a ZFS file system, and the mark of a zone's file system.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::zfs::command::{FileSystem, zfs};
 
-/// `f_type` of ZFS.
+/// The `f_type` number of ZFS.
 const ZFS: FsWord = 0x2fc1_2fc1;
 
-/// The link that names the zone's file system.
+/// The name of the link whose text is the name of the zone's file system.
 pub(crate) const LINK: &str = "zfs";
 
-/// A user property that says whose the file system is: of no other may anything be
-/// destroyed, whatever the link says.
+/// A user property with the zonepath for which a file system was made. A file system without this
+/// mark is never destroyed, whatever the link says.
 pub(crate) const OWNER: &str = "zones:zonepath";
 
-/// Returns whether something is on ZFS.
+/// Returns true if a folder is on ZFS.
 pub(crate) fn is_on(folder: &Folder) -> Result<bool> {
     let vfs = rustix::fs::fstatfs(folder).map_err(|e| folder.fail("fstatfs", "", e))?;
     Ok(vfs.f_type == ZFS)
@@ -31,7 +31,7 @@ pub(crate) fn fail(path: &Path, why: impl Into<String>) -> Error {
     }
 }
 
-/// A property; nothing when there is no such file system.
+/// Returns the value of a property, or `None` if the file system does not exist.
 pub(crate) fn property(of: &FileSystem, name: &str) -> Result<Option<String>> {
     match zfs(&["get", "-H", "-p", "-o", "value", name, of.as_str()]) {
         Ok(text) => Ok(Some(text.trim_end_matches('\n').to_owned())),
@@ -52,5 +52,6 @@ pub(crate) fn number(of: &FileSystem, name: &str) -> Result<u64> {
     })
 }
 
-/// The file system that is received, and the folder in the zonepath where it is mounted.
+/// The name of the file system that receives a stream, and of the folder in the zonepath where it
+/// is mounted.
 pub(crate) const RECEIVED: &str = "received";

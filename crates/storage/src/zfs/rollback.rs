@@ -1,15 +1,15 @@
-//! Going back to a snapshot without losing younger ones.
+//! Rolls a zone back to a snapshot without the loss of younger snapshots.
 //!
-//! `zfs rollback` destroys the snapshots that are younger, and refuses when clones came
-//! from them. So a clone of the snapshot becomes the root, and takes over the older
-//! snapshots; the former root stays as long as a younger snapshot of it exists.
+//! `zfs rollback` destroys younger snapshots, and fails if they have clones. Therefore a clone of
+//! the snapshot becomes the root and takes over the older snapshots. The former root stays while a
+//! younger snapshot of that root exists.
 
 use super::command::{FileSystem, zfs};
 use super::{Part, Place, Shot, owners, unmapped};
 use crate::error::Result;
 use crate::id::Id;
 
-/// The root to be.
+/// The name of the file system that becomes the root.
 const NEW: &str = "new";
 /// The prefix of the names of former roots.
 const OLD: &str = "old-";
@@ -18,7 +18,8 @@ impl Place {
     pub(super) fn roll_back(&self, shot: &Shot, parts: &[Part]) -> Result<()> {
         self.hide(parts)?;
         if unmapped().is_some() {
-            // The snapshot may be of a root whose files a crash left half given.
+            // A crash may have interrupted a change of owners, and the snapshot may have been made
+            // of a root with such files.
             self.zonepath.relink(owners::WALKING, "?")?;
         }
         let new = self.part(NEW)?;
@@ -30,14 +31,16 @@ impl Place {
         zfs(&["mount", self.root()?.as_str()]).map(drop)
     }
 
-    /// Goes on with, or takes back, a rollback that was cut off; tells whether one was.
+    /// Continues or undoes a rollback that was interrupted. Returns true if a rollback was
+    /// interrupted.
     pub(super) fn mend(&self, parts: &[Part]) -> Result<bool> {
         let (new, root) = (self.part(NEW)?, self.root()?);
         if parts.iter().all(|part| part.name != new) {
             return Ok(false);
         }
         let has_root = parts.iter().any(|part| part.name == root);
-        // Promoting gave it the snapshot that it came from, whichever root had that.
+        // A promotion moves to the clone the snapshot from which it was cloned, whichever root had
+        // this snapshot.
         let promoted = !has_root || self.shots()?.iter().any(|shot| shot.of == new);
         if promoted {
             self.hide(parts)?;
@@ -48,12 +51,12 @@ impl Place {
         Ok(true)
     }
 
-    /// Makes the promoted clone the root; of a former one, if there is still one.
+    /// Makes the promoted clone the root. A root that still exists becomes a former root.
     fn take_new(&self, has_root: bool) -> Result<()> {
         let (new, root) = (self.part(NEW)?, self.root()?);
         if has_root {
             let old = self.part(&format!("{OLD}{}", Id::random()?))?;
-            // Else both would be mounted at one place when the pool is imported.
+            // Otherwise the import of the pool would mount both roots at the same folder.
             zfs(&["set", "canmount=noauto", root.as_str()])?;
             zfs(&["rename", root.as_str(), old.as_str()])?;
         }
@@ -61,12 +64,13 @@ impl Place {
         zfs(&["set", "canmount=on", root.as_str()]).map(drop)
     }
 
-    /// Removes former roots that no snapshot needs, and the files of the others that no
-    /// snapshot holds.
+    /// Removes the former roots that no snapshot needs. In each other former root, removes the
+    /// files that no snapshot contains.
     pub(super) fn drop_old_roots(&self) -> Result<()> {
         let prefix = format!("{}/{OLD}", self.base);
         let is_old = |part: &FileSystem| part.as_str().starts_with(&prefix);
-        // One may be the clone of another: again, until nothing changes.
+        // A former root may be a clone of another former root, so the loop repeats until nothing
+        // changes.
         loop {
             let parts = self.parts()?.unwrap_or_default().into_iter();
             let old: Vec<_> = parts.map(|part| part.name).filter(is_old).collect();

@@ -1,10 +1,9 @@
-//! Snapshots as streams, to another pool or host.
+//! Sends and receives snapshots as streams, for another pool or host.
 //!
-//! A stream is the output of `zfs send`, without properties, so that it sets no mount
-//! point, quota or share. One that has some was not made here, and is refused before
-//! anything is mounted. Files keep the owners under which they are stored; where those
-//! are not plain, [`Driver::give_to`](crate::Driver::give_to) sets them right before a
-//! boot.
+//! A stream is the output of `zfs send` without properties, so that it sets no mount point, quota
+//! or share. A stream with properties was not made by these programs, and is refused before
+//! anything is mounted. Files keep the owners under which they are stored. If these owners are not
+//! plain ids, [`Driver::give_to`](crate::Driver::give_to) corrects them before a boot.
 //!
 //! | operation | steps, in order | a crash after the step leaves |
 //! |---|---|---|
@@ -29,7 +28,8 @@ pub(super) fn send(
     let (place, _, lock) = Place::open(zonepath)?;
     let last = place.shot(name)?.full();
     let first = since.map(|name| place.shot(name)).transpose()?;
-    // It may take long; ZFS itself keeps the snapshots until it is done.
+    // The lock is released, because the transfer may take long, and ZFS itself keeps the snapshots
+    // until the end of the transfer.
     drop(lock);
     let first = first.map(|shot| shot.full());
     let mut words = vec!["send", "-c"];
@@ -48,7 +48,8 @@ pub(super) fn receive(zonepath: &Path, from: BorrowedFd<'_>) -> Result<()> {
             let made = first(&place, from);
             drop(lock);
             if made.is_err() {
-                // The first error counts; destroying the zone removes the rest.
+                // An error is ignored, because the first error is the one to report. The removal of
+                // the zone removes the rest.
                 let _ = clones::destroy(zonepath);
             }
             made
@@ -70,7 +71,7 @@ fn first(place: &Place, from: BorrowedFd<'_>) -> Result<()> {
     refuse_properties(place, &place.base)
 }
 
-/// Refuses a stream that brought properties, because these may have any effect.
+/// Fails if a received stream set properties, because a property may have any effect.
 pub(super) fn refuse_properties(place: &Place, of: &FileSystem) -> Result<()> {
     let brought = "get -H -r -t filesystem,volume -s received -o name,property all";
     let mut words: Vec<_> = brought.split(' ').collect();
@@ -84,10 +85,11 @@ pub(super) fn refuse_properties(place: &Place, of: &FileSystem) -> Result<()> {
     }
 }
 
-/// Receives the changes since the youngest snapshot here. Later local changes are lost.
+/// Receives the changes since the youngest local snapshot. Local changes after this snapshot are
+/// lost.
 fn more(place: &Place, parts: &[Part], from: BorrowedFd<'_>) -> Result<()> {
     let root = place.root()?;
-    // Without one, a whole root would take the place of this one.
+    // Without a local snapshot, a stream of a whole root would replace this root.
     if place.shots()?.iter().all(|shot| shot.of != root) {
         return Err(Error::Exists(place.path().to_owned()));
     }

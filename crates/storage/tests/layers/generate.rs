@@ -1,4 +1,4 @@
-//! Cases: random ones, and those that are known to be hard.
+//! Generates test cases: random cases, and cases that are known to be difficult.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::ops::Op;
 use crate::world::Step;
 
-/// Few names, so that calls meet.
+/// The paths use few names, so that different calls use the same paths.
 fn path() -> impl Strategy<Value = String> {
     let name = || prop::sample::select(vec!["a", "b", "c"]);
     prop_oneof![
@@ -54,7 +54,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 /// A random case. It begins with some folders and files.
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
-    // Mostly one zone, so that its chain grows long.
+    // Most steps use the first zone, so that its chain grows long.
     let zone = || prop_oneof![3 => Just(0), 1 => 1..4_usize];
     let step = prop_oneof![
         8 => (zone(), vec(op(), 1..12)).prop_map(|(n, ops)| Step::Work(n, ops)),
@@ -65,7 +65,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => zone().prop_map(Step::Clone),
         1 => zone().prop_map(Step::Destroy),
     ];
-    // Folders first, from the top down, then files where there is none.
+    // Folders are created first, from the top down, and then files at paths without a folder.
     let folders = prop::collection::btree_set(path(), 3..20);
     let first = (folders, vec((path(), content()), 3..12)).prop_map(|(folders, files)| {
         let folders = folders.into_iter().map(Op::Mkdir);
@@ -86,7 +86,7 @@ fn work(ops: Vec<Op>) -> Step {
     Step::Work(0, ops)
 }
 
-/// Cases that overlay makes hard, by name.
+/// Returns, by name, the cases that are difficult because of overlay.
 pub fn known() -> Vec<(&'static str, Vec<Step>)> {
     let tree = || {
         work(vec![

@@ -1,11 +1,12 @@
-//! The layer algebra against plain folders.
+//! Compares zones on layers with plain folders.
 //!
-//! Random calls are made on zones through their mounted stacks, as root of two
-//! different id ranges, and likewise on a plain folder per zone. Between them zones are sealed, cloned and destroyed and layers are merged. Each call must give the
-//! same error number on both sides, and the trees must be equal after each step.
+//! The test makes random calls on zones through their mounted stacks, as root of two different id
+//! ranges, and the same calls on one plain folder per zone. Between the calls, the test seals,
+//! clones and destroys zones, and merges layers. Each call must return the same error number in the
+//! zone and in the plain folder, and the trees must be equal after each step.
 //!
-//! Needs root. `ZONES_TEST_CASES=N` asks for more cases than the default,
-//! `ZONES_TEST_DIR` for another folder than the target folder to work in.
+//! The test needs root. `ZONES_TEST_CASES=N` sets the number of cases, and `ZONES_TEST_DIR` sets
+//! the folder to work in (default: the target folder).
 
 mod generate;
 mod ops;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use world::{Place, Step, World};
 
-/// Enough for a few seconds.
+/// This number of cases takes a few seconds.
 const CASES: u32 = 100;
 
 fn main() {
@@ -53,8 +54,8 @@ fn main() {
         panic!("{e}");
     }
     println!("layers: a zone with a mount in its root is not destroyed ... ok");
-    // Unmounting waits for the disk: many cases go faster in memory, where the
-    // kernel can id-map tmpfs (6.3) and it has user attributes (6.6).
+    // An unmount waits for the disk, so many cases run faster in memory. This needs a kernel that
+    // can id-map tmpfs (6.3) and has user attributes on tmpfs (6.6).
     if given.is_none() {
         let mut memory = World::new(&dir, Place::Memory).expect("a tmpfs to work in");
         match generate::known()

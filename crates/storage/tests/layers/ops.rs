@@ -31,7 +31,7 @@ pub enum Op {
     RemoveXattr(String, String),
 }
 
-/// Carries out one call; the error number, 0 for none.
+/// Carries out one call. Returns the error number, or 0 for success.
 pub fn apply(op: &Op) -> i32 {
     match carry_out(op) {
         Ok(()) => 0,
@@ -80,7 +80,7 @@ fn rename(from: &str, to: &str, flags: RenameFlags) -> io::Result<()> {
     Ok(rustix::fs::renameat_with(CWD, from, CWD, to, flags)?)
 }
 
-/// Opening a fifo for writing would wait for a reader.
+/// A fifo is refused, because opening it for writing would wait for a reader.
 fn not_fifo(path: &str) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(meta) if meta.file_type().is_fifo() => Err(io::Error::from_raw_os_error(6)),
@@ -88,7 +88,8 @@ fn not_fifo(path: &str) -> io::Result<()> {
     }
 }
 
-/// All that a process can see of one file, but for its times, number and links.
+/// The properties of one file that a process can see, except its times, inode number and number of
+/// links.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub mode: u32,
@@ -98,7 +99,7 @@ pub struct Entry {
     pub xattrs: BTreeMap<String, Vec<u8>>,
 }
 
-/// A whole tree by path; "." is its root.
+/// The entries of a whole tree by path; "." is the root.
 pub type Tree = BTreeMap<String, Entry>;
 
 /// Reads the tree at the working directory.
@@ -135,8 +136,8 @@ fn entry(path: &Path) -> io::Result<Entry> {
         let length = rustix::fs::flistxattr(&file, &mut names)?;
         for name in names[..length].split(|b| *b == 0).filter(|n| !n.is_empty()) {
             let name = String::from_utf8_lossy(name).into_owned();
-            // Host root sees overlay's own attributes in a plain folder, where
-            // there must be none, and never through an overlay.
+            // The host's root sees overlay's own attributes in a plain folder, where none may
+            // exist, but never through an overlay.
             let mut value = vec![0; 256];
             let length = rustix::fs::fgetxattr(&file, &name, &mut value)?;
             value.truncate(length);

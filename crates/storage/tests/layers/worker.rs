@@ -1,7 +1,7 @@
-//! Processes that work on trees: as the host's root, or as a zone's.
+//! Worker processes that change trees, as the host's root or as the root of a zone.
 //!
-//! Joining a user namespace takes a process with one thread, so each is this
-//! program again, talked to through a socket.
+//! Only a process with one thread can join a user namespace. Therefore each worker is this program
+//! started again, and the test talks to the worker through a socket.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -24,7 +24,7 @@ pub const ARGUMENT: &str = "--worker";
 /// The answer to a list of calls: their error numbers and the tree after them.
 pub type Answer = Result<(Vec<i32>, Tree), String>;
 
-/// A worker process; ends with this value.
+/// A worker process. Dropping this value ends the process.
 pub struct Worker {
     child: Child,
     socket: UnixStream,
@@ -39,15 +39,15 @@ impl Worker {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .spawn()?;
         let mut worker = Self { child, socket };
-        // Without a namespace any descriptor will do; the flag tells which case it is.
+        // A descriptor must be sent in any case. The flag tells whether it is a namespace.
         let own = worker.socket.try_clone()?;
         let fd = userns.unwrap_or(own.as_fd());
         worker.send(&[u8::from(userns.is_some())], fd)?;
         Ok(worker)
     }
 
-    /// Carries out `ops` in the tree at `root`. The worker has let go of it
-    /// when this returns.
+    /// Carries out `ops` in the tree at `root`. The worker has closed `root` when this call
+    /// returns.
     pub fn work(&mut self, root: OwnedFd, ops: &[Op]) -> io::Result<Answer> {
         let text = serde_json::to_vec(ops)?;
         self.send(
@@ -81,7 +81,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It ends when its socket does.
+        // The worker ends when its socket is closed.
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
         let _ = self.child.wait();
     }
