@@ -1,5 +1,6 @@
-//! Streams of datasets on ZFS. Runs in the virtual machine of tests/vm/zfs, where
-//! `ZONES_TEST_ZFS` names a folder on ZFS, one test after the other; elsewhere there is nothing to test on.
+//! Tests streams of datasets on ZFS. The tests run one after the other in the virtual machine of
+//! tests/vm/zfs, where `ZONES_TEST_ZFS` names a folder on ZFS. Without this variable, they are
+//! skipped.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -9,7 +10,7 @@ use std::process::Command;
 
 use storage::{Driver, Name, ROOT, Zfs};
 
-/// A folder of a test's own; nothing where there is no ZFS.
+/// Returns the test's own folder, or `None` if the host has no ZFS.
 fn place(test: &str) -> Option<PathBuf> {
     let Some(folder) = std::env::var_os("ZONES_TEST_ZFS") else {
         println!("skipped: ZONES_TEST_ZFS names no folder on ZFS");
@@ -28,9 +29,9 @@ fn write(zonepath: &Path, file: &str, text: &str) {
     std::fs::write(zonepath.join(ROOT).join(file), text).unwrap();
 }
 
-/// A file of a halted zone.
+/// Reads a file of a halted zone.
 fn read(zonepath: &Path, file: &str) -> Option<String> {
-    // As for a boot: the received file system is not mounted before.
+    // The stack is requested as for a boot, because the received file system is not mounted before.
     Zfs.stack(zonepath).unwrap();
     std::fs::read_to_string(zonepath.join(ROOT).join(file)).ok()
 }
@@ -51,7 +52,7 @@ fn file_of(bytes: &[u8]) -> File {
     file
 }
 
-/// A stream from its beginning.
+/// Rewinds a stream to its beginning.
 fn again(mut stream: &File) -> &File {
     stream.rewind().unwrap();
     stream
@@ -103,22 +104,23 @@ fn a_dataset_is_sent_whole_and_then_what_changed() {
     assert_eq!(read(&b, "file").as_deref(), Some("first"));
     assert_eq!(names(&b), ["one"]);
 
-    // A stream that does not fit changes nothing.
+    // A stream that does not match the dataset changes nothing.
     assert!(receive(&b, &later).is_err());
     assert!(receive(&b, again(&whole)).is_err());
     assert_eq!(read(&b, "file").as_deref(), Some("first"));
 
-    // Local changes since then do not prevent it, and are lost.
+    // Local changes since the snapshot do not prevent the receive, and are lost.
     write(&b, "file", "mine");
     receive(&b, again(&changes)).unwrap();
     assert_eq!(read(&b, "file").as_deref(), Some("second"));
     assert_eq!(names(&b), ["one", "two"]);
 
-    // It is a dataset like any other: cloned, and gone before its clone.
+    // A received dataset can be cloned, and can be removed before its clone, like any other
+    // dataset.
     Driver::clone(&Zfs, &b, Some(&name("one")), &c).unwrap();
     Zfs.destroy(&b).unwrap();
     assert_eq!(read(&c, "file").as_deref(), Some("first"));
-    // One without snapshots is not replaced.
+    // A dataset without snapshots is not replaced.
     let error = receive(&c, again(&whole)).unwrap_err();
     assert!(error.contains("exists already"), "{error}");
     for zonepath in [a, c] {
@@ -138,7 +140,7 @@ fn a_stream_brings_nothing_but_files() {
     Zfs.snapshot(&a, &name("one")).unwrap();
     let root = format!("{}/root", file_system(&a));
 
-    // With properties.
+    // The stream contains properties.
     zfs(&["set", "sharenfs=on", &root]);
     let output = Command::new("zfs")
         .args(["send", "-p", &format!("{root}@one")])
@@ -148,7 +150,7 @@ fn a_stream_brings_nothing_but_files() {
     assert!(error.contains("properties of its own"), "{error}");
     assert!(!b.join("zfs").exists());
 
-    // Damaged, and no stream at all.
+    // One stream is damaged, and one is no stream at all.
     let mut bytes = output.stdout;
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;

@@ -1,4 +1,4 @@
-//! The zones of one case, real and as plain folders.
+//! The zones of one case, each as a real zone and as a plain folder.
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,24 +12,24 @@ use storage::Dataset;
 use crate::ops::{Op, Tree};
 use crate::worker::Worker;
 
-/// A step of a case. A zone is named by a number, taken modulo the number of zones there are.
+/// A step of a case. A zone is named by a number, modulo the number of existing zones.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Calls in a mounted zone.
+    /// Makes calls in a mounted zone.
     Work(usize, Vec<Op>),
     /// Seals the zone's top.
     Seal(usize),
-    /// Merges the zone's topmost layers until so many are left.
+    /// Merges the zone's topmost layers until this number of layers is left.
     Shorten(usize, usize),
-    /// Merges them in the midst of calls in a mounted zone.
+    /// Merges the zone's topmost layers between two lists of calls in a mounted zone.
     Beside(usize, usize, Vec<Op>, Vec<Op>),
     /// Clones a zone.
     Clone(usize),
-    /// Destroys a zone, unless it is the last.
+    /// Destroys a zone, except the last zone.
     Destroy(usize),
 }
 
-/// Zones kept at the same time.
+/// Maximum number of zones that exist at the same time.
 const ZONES: usize = 4;
 const BASES: [u32; 2] = [200_000, 300_000];
 const WIDTH: u32 = 65_536;
@@ -43,9 +43,9 @@ struct Zone {
 /// The storage of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// The folder it is in.
+    /// The folder of the world, on disk.
     Disk,
-    /// A tmpfs: no unmount waits for a disk.
+    /// A tmpfs, so that no unmount waits for a disk.
     Memory,
 }
 
@@ -76,7 +76,7 @@ fn text(e: impl std::error::Error) -> String {
 }
 
 impl World {
-    /// A world in a new folder of `parent`, in this mount namespace.
+    /// Creates a world in a new folder of `parent`, in this mount namespace.
     pub fn new(parent: &Path, place: Place) -> Outcome<Self> {
         let dir = tempfile::tempdir_in(parent).map_err(text)?;
         if place == Place::Memory {
@@ -109,7 +109,7 @@ impl World {
         self.dir.path().join(name)
     }
 
-    /// Runs one case from an empty world to an empty world.
+    /// Runs one case, which begins and ends without zones.
     pub fn run(&mut self, steps: &[Step]) -> Outcome<()> {
         let done = self.run_steps(steps);
         let cleared = self.clear();
@@ -197,18 +197,18 @@ impl World {
         }
     }
 
-    /// Makes the calls on both sides and compares.
+    /// Makes the calls in the zone and in the plain folder, and compares the results.
     fn work(&mut self, n: usize, ops: &[Op]) -> Outcome<()> {
         let (root, range) = self.mount(n)?;
         self.work_on(n, root, range, ops)
     }
 
-    /// Merges layers of a zone that is mounted and goes on.
+    /// Merges layers of a mounted zone, which continues to run.
     fn beside(&mut self, n: usize, most: usize, first: &[Op], then: &[Op]) -> Outcome<()> {
         let (root, range) = self.mount(n)?;
         self.work_on(n, root.try_clone().map_err(text)?, range, first)?;
         let before = self.zones[n].dataset.depth().map_err(text)?;
-        // A second one finds that the first waits for the next mount.
+        // A second merge changes nothing, because it waits for the next mount.
         for _ in 0..2 {
             let after = self.zones[n].dataset.shorten_beside(most).map_err(text)?;
             if after != before.min(most) {
@@ -226,11 +226,11 @@ impl World {
         self.work_on(n, root, range, then)
     }
 
-    /// Mounts a zone as a boot does; says for which range of ids.
+    /// Mounts a zone as a boot does. Returns the root and the number of the id range.
     fn mount(&mut self, n: usize) -> Outcome<(OwnedFd, usize)> {
         let zone = &self.zones[n];
         self.mounts += 1;
-        // Another range each time: the files on disk must not depend on it.
+        // Each mount uses another id range, because the files on disk must not depend on the range.
         let range = self.mounts % BASES.len();
         zone.dataset.let_go().map_err(text)?;
         let stack = zone.dataset.stack().map_err(text)?;
@@ -247,8 +247,8 @@ impl World {
     fn work_on(&mut self, n: usize, root: OwnedFd, range: usize, ops: &[Op]) -> Outcome<()> {
         let zone = &self.zones[n];
         let (results, tree) = self.guests[range].work(root, ops).map_err(text)??;
-        // The plain folder in the same user namespace: changes by the namespace alone (set-id bits,
-        // capabilities) are not differences of layers.
+        // The plain folder is mounted in the same user namespace, so that effects of the namespace
+        // alone (set-id bits, capabilities) do not appear as differences of layers.
         let plain = storage::Stack {
             volatile: false,
             zonepath: zone.model.clone(),
@@ -275,13 +275,13 @@ impl World {
             }
         }
         compare(&tree, &model).map_err(|e| format!("zone {}: {e}", zone.name))?;
-        // And on disk owners are the zone's own numbers.
+        // On disk, the owners must be the zone's own numbers.
         let folder = fs::File::open(&zone.model).map_err(text)?;
         let (_, on_disk) = self.host.work(folder.into(), &[]).map_err(text)??;
         compare(&tree, &on_disk).map_err(|e| format!("zone {} against the disk: {e}", zone.name))
     }
 
-    /// A zone with something mounted in its root is not destroyed: a bind of a
+    /// Checks that a zone with a mount in its root is not destroyed. The mount is a bind mount of a
     /// folder of the same file system, as the host's /usr may be.
     pub fn keeps_what_is_mounted(&self) -> Outcome<()> {
         let (precious, zone) = (self.path("precious"), self.path("bound"));
@@ -330,7 +330,8 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // Otherwise the folder cannot be removed; fails where none is mounted.
+        // Without this unmount, the folder cannot be removed. The call fails, without harm, if
+        // nothing is mounted.
         let _ = sys::mount::detach(self.dir.path());
     }
 }
@@ -349,8 +350,8 @@ fn compare(zone: &Tree, model: &Tree) -> Outcome<()> {
     }
 }
 
-/// Gives each name of a file a file of its own: in a sealed layer they are one
-/// file no more once one of them is written to.
+/// Replaces each name of a file with a separate file: after a write to one name of a file in a
+/// sealed layer, the names no longer lead to the same file.
 fn split_links(model: &Path) -> Outcome<()> {
     let aside = model.with_extension("split");
     copy(model, &aside, &["--no-preserve=links"])?;
