@@ -1,4 +1,4 @@
-//! BPF programs (bpf(2)): their instructions, loading, and the use of each kind.
+//! BPF programs (bpf(2)): their instructions, how they are loaded, and the use of each kind.
 
 mod assembler;
 mod cgroup;
@@ -29,10 +29,10 @@ const BPF_MAP_GET_FD_BY_ID: libc::c_int = 14;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const BPF_PROG_QUERY: libc::c_int = 16;
 
-/// Longest name of a program or a map.
+/// Maximum length of the name of a program or a map, in bytes.
 const NAME: usize = 15;
 
-/// The part of `union bpf_attr` that BPF_PROG_LOAD reads here.
+/// The part of `union bpf_attr` that BPF_PROG_LOAD reads.
 #[repr(C)]
 #[derive(Default)]
 struct LoadAttr {
@@ -50,7 +50,7 @@ struct LoadAttr {
     expected_attach_type: u32,
 }
 
-/// The part of `union bpf_attr` that BPF_PROG_GET_FD_BY_ID and the like read.
+/// The part of `union bpf_attr` that BPF_PROG_GET_FD_BY_ID and similar commands read.
 #[repr(C)]
 struct IdAttr {
     id: u32,
@@ -66,7 +66,7 @@ struct InfoAttr {
     info: u64,
 }
 
-/// Loads a program of a type; `hook` is the one that the type wants to be told.
+/// Loads a program of a type. `hook` is the expected attach type, which some program types require.
 fn load(kind: u32, hook: u32, program: &[u64]) -> io::Result<OwnedFd> {
     let mut load = LoadAttr {
         prog_type: kind,
@@ -85,7 +85,7 @@ fn load(kind: u32, hook: u32, program: &[u64]) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A name as the kernel takes it: cut to the size of its field, the rest zero.
+/// Returns a name in the kernel's format: cut to the size of its field, with zeros after it.
 fn name(text: &str) -> [u8; NAME + 1] {
     let mut name = [0; NAME + 1];
     for (to, from) in name.iter_mut().zip(text.bytes().take(NAME)) {
@@ -94,7 +94,7 @@ fn name(text: &str) -> [u8; NAME + 1] {
     name
 }
 
-/// A descriptor of the program or map (`command` says of which) with an id.
+/// Returns a descriptor of the program or map with an id; `command` says which of the two.
 fn open(command: libc::c_int, id: u32) -> io::Result<OwnedFd> {
     let mut one = IdAttr {
         id,
@@ -108,8 +108,8 @@ fn open(command: libc::c_int, id: u32) -> io::Result<OwnedFd> {
 }
 
 /// Returns the kernel's description of a program or map, as 32-bit words of `struct bpf_prog_info`
-/// or `struct bpf_map_info`. `info` tells the kernel what it asks for where the structure has
-/// pointers.
+/// or `struct bpf_map_info`. `info` tells the kernel the lengths of the buffers to which pointers
+/// in the structure lead.
 ///
 /// # Safety
 /// Each pointer in `info` must lead to as many writable bytes as `info` says.
@@ -127,8 +127,8 @@ unsafe fn info(object: BorrowedFd<'_>, info: &mut [u32]) -> io::Result<()> {
 }
 
 /// # Safety
-/// `attr` must be valid for reading and writing, laid out as the command takes union
-/// bpf_attr, and every pointer in it must be valid for the call.
+/// `attr` must be readable and writable, in the layout of union bpf_attr for the command, and every
+/// pointer in it must be valid for the call.
 unsafe fn bpf<T>(command: libc::c_int, attr: *mut T) -> io::Result<libc::c_int> {
     // SAFETY: the caller's promise; the size given is that of `attr`.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attr, size_of::<T>()) };

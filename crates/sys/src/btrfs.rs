@@ -1,4 +1,4 @@
-//! Subvolumes of btrfs (btrfs(5), `linux/btrfs.h`).
+//! Manages subvolumes of btrfs (btrfs(5), `linux/btrfs.h`).
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,17 +10,17 @@ const SNAP_DESTROY: libc::c_ulong = 0x5000_940f;
 const SNAP_CREATE_V2: libc::c_ulong = 0x5000_9417;
 const QGROUP_LIMIT: libc::c_ulong = 0x8030_942b;
 
-/// `BTRFS_QGROUP_LIMIT_MAX_RFER`.
+/// The flag `BTRFS_QGROUP_LIMIT_MAX_RFER`.
 const MAX_RFER: u64 = 1;
 
-/// `struct btrfs_ioctl_vol_args`.
+/// The layout of `struct btrfs_ioctl_vol_args`.
 #[repr(C)]
 struct VolArgs {
     fd: i64,
     name: [u8; 4088],
 }
 
-/// `struct btrfs_ioctl_vol_args_v2`.
+/// The layout of `struct btrfs_ioctl_vol_args_v2`.
 #[repr(C)]
 struct VolArgsV2 {
     fd: i64,
@@ -30,7 +30,7 @@ struct VolArgsV2 {
     name: [u8; 4040],
 }
 
-/// `struct btrfs_ioctl_qgroup_limit_args`.
+/// The layout of `struct btrfs_ioctl_qgroup_limit_args`.
 #[repr(C)]
 struct LimitArgs {
     qgroup: u64,
@@ -41,10 +41,11 @@ struct LimitArgs {
     rsv_excl: u64,
 }
 
-/// Makes an empty subvolume `name` in a folder, owned by root, mode 0755.
+/// Creates an empty subvolume `name` in a folder, owned by root, with mode 0755.
 ///
 /// # Errors
-/// `ENOTTY` where the file system is not btrfs, `EEXIST`, and the errors of mkdir(2).
+/// Fails with `ENOTTY` if the file system is not btrfs, with `EEXIST`, and with the errors of
+/// mkdir(2).
 pub fn create_subvolume(folder: impl AsFd, name: &OsStr) -> io::Result<()> {
     let args = VolArgs {
         fd: 0,
@@ -55,11 +56,12 @@ pub fn create_subvolume(folder: impl AsFd, name: &OsStr) -> io::Result<()> {
     unsafe { call(folder, SUBVOL_CREATE, &args) }
 }
 
-/// Makes `name` in a folder a writable snapshot of a subvolume: all that was
-/// written before is in it.
+/// Creates a writable snapshot `name` of a subvolume in a folder. The snapshot has everything that
+/// was written before the call.
 ///
 /// # Errors
-/// `EINVAL` when `source` is no subvolume, `EXDEV` on another file system.
+/// Fails with `EINVAL` if `source` is not a subvolume, and with `EXDEV` if it is on another file
+/// system.
 pub fn snapshot_subvolume(source: impl AsFd, folder: impl AsFd, name: &OsStr) -> io::Result<()> {
     let args = VolArgsV2 {
         fd: i64::from(source.as_fd().as_raw_fd()),
@@ -74,11 +76,11 @@ pub fn snapshot_subvolume(source: impl AsFd, folder: impl AsFd, name: &OsStr) ->
     unsafe { call(folder, SNAP_CREATE_V2, &args) }
 }
 
-/// Removes a subvolume with all that is in it; its blocks are freed later.
+/// Removes a subvolume with its content. The blocks become free later.
 ///
 /// # Errors
-/// `EINVAL` or `ENOTDIR` when `name` is no subvolume, `ENOTEMPTY` when it has
-/// subvolumes in it, `EBUSY` when it is mounted.
+/// Fails with `EINVAL` or `ENOTDIR` if `name` is not a subvolume, with `ENOTEMPTY` if it contains
+/// subvolumes, and with `EBUSY` if it is mounted.
 pub fn destroy_subvolume(folder: impl AsFd, name: &OsStr) -> io::Result<()> {
     let args = VolArgs {
         fd: 0,
@@ -88,16 +90,16 @@ pub fn destroy_subvolume(folder: impl AsFd, name: &OsStr) -> io::Result<()> {
     unsafe { call(folder, SNAP_DESTROY, &args) }
 }
 
-/// Limits the bytes that a subvolume's files may take; `None` lifts the limit.
+/// Limits the size of a subvolume's files in bytes. `None` removes the limit.
 ///
 /// # Errors
-/// `ENOTCONN` where quotas are not enabled on the file system.
+/// Fails with `ENOTCONN` if the file system has no quotas enabled.
 pub fn limit_subvolume(subvolume: impl AsFd, bytes: Option<u64>) -> io::Result<()> {
     let args = LimitArgs {
-        // The one of the subvolume itself.
+        // The quota group 0 is that of the subvolume itself.
         qgroup: 0,
         flags: MAX_RFER,
-        // All ones clear a limit.
+        // A value of all ones removes the limit.
         max_rfer: bytes.unwrap_or(u64::MAX),
         max_excl: 0,
         rsv_rfer: 0,
@@ -107,7 +109,7 @@ pub fn limit_subvolume(subvolume: impl AsFd, bytes: Option<u64>) -> io::Result<(
     unsafe { call(subvolume, QGROUP_LIMIT, &args) }
 }
 
-/// A name in a field of fixed size, ended by at least one zero byte.
+/// Returns a name in a field of fixed size, which ends with at least one zero byte.
 fn fixed<const N: usize>(name: &OsStr) -> io::Result<[u8; N]> {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes.len() > 255 || bytes.contains(&0) {
@@ -121,7 +123,7 @@ fn fixed<const N: usize>(name: &OsStr) -> io::Result<[u8; N]> {
 /// Makes an ioctl call on a folder.
 ///
 /// # Safety
-/// `request` must read no more than one `T` at its argument, and write nothing.
+/// `request` must read at most one `T` at its argument, and write nothing.
 unsafe fn call<T>(folder: impl AsFd, request: libc::c_ulong, args: &T) -> io::Result<()> {
     loop {
         // SAFETY: the descriptor is open for the call, `args` points to one `T`, and the
@@ -145,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_kernel_reads_as_many_bytes_as_there_are() {
-        // The size of the argument is part of the request's number.
+        // The number of a request includes the size of its argument.
         let size = |request: libc::c_ulong| ((request >> 16) & 0x3fff) as usize;
         assert_eq!(size(SUBVOL_CREATE), size_of::<VolArgs>());
         assert_eq!(size(SNAP_DESTROY), size_of::<VolArgs>());

@@ -1,13 +1,13 @@
-//! Moments at which tests end an operation as SIGKILL or a power cut would.
+//! Points at which tests end an operation as SIGKILL or a power cut would.
 //!
-//! Code that changes objects which outlive the process calls [`point`] between two changes. With
-//! the feature `fake` a test ends the operation there by unwinding: no undo runs, and descriptors
-//! are closed with the locks on them, as when a process dies. Without it a point is nothing.
+//! Code that changes lasting objects calls [`point`] between two changes. With the feature `fake`,
+//! a test ends the operation at such a point by unwinding: no undo runs, and descriptors with their
+//! locks are closed, as when a process dies. Without that feature, [`point`] does nothing.
 
 #[cfg(feature = "fake")]
 pub use simulated::{Crashed, point, run, watched};
 
-/// Marks a moment between two effects.
+/// Marks a point between two effects.
 #[cfg(not(feature = "fake"))]
 #[inline]
 pub fn point() {}
@@ -22,13 +22,14 @@ mod simulated {
         static LOOK: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) };
     }
 
-    /// Payload with which a crash unwinds.
+    /// The panic payload of a simulated crash.
     #[derive(Debug)]
     pub struct Crashed;
 
-    /// Marks a moment between two effects; a crash that was asked for does not return.
+    /// Marks a point between two effects. The call does not return if the test requests a crash
+    /// here.
     pub fn point() {
-        // Not while it looks.
+        // Points inside `look` do not count.
         if let Some(mut look) = LOOK.take() {
             look();
             LOOK.set(Some(look));
@@ -43,8 +44,8 @@ mod simulated {
         }
     }
 
-    /// Runs `work`, and calls `look` at each of its points, in place of another command at that
-    /// moment.
+    /// Runs `work`, and calls `look` at each of its points. `look` stands for another command at
+    /// that moment.
     pub fn watched<T>(look: impl FnMut() + 'static, work: impl FnOnce() -> T) -> T {
         LOOK.set(Some(Box::new(look)));
         let done = work();
@@ -56,7 +57,7 @@ mod simulated {
     /// fewer points.
     ///
     /// # Errors
-    /// [`Crashed`].
+    /// Fails with [`Crashed`].
     pub fn run<T>(k: u32, work: impl FnOnce() -> T) -> Result<T, Crashed> {
         LEFT.set(Some(k));
         let result = catch_unwind(AssertUnwindSafe(work));

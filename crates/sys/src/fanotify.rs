@@ -1,19 +1,19 @@
-//! Being asked before a file is read: fanotify(7) with permission events.
+//! Is asked by the kernel before a file is read: fanotify(7) with permission events.
 //!
-//! A process that reads a watched file waits until [`Asked::answer_all`] admits it. When the
-//! process that asks ends, the kernel admits all waiting reads, and later ones do not wait.
+//! A process that reads a watched file waits until [`Asked::answer_all`] allows the read. When the
+//! watching process ends, the kernel allows all waiting reads, and later reads do not wait.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Layout of `struct fanotify_event_metadata`, version 3.
+/// Size of `struct fanotify_event_metadata`, version 3, in bytes.
 const EVENT_SIZE: usize = 24;
 /// Offsets of the length, the version and the descriptor in an event.
 const LENGTH_AT: usize = 0;
 const VERSION_AT: usize = 4;
 const DESCRIPTOR_AT: usize = 16;
 
-/// Events that one read takes: each has a descriptor, which counts as an open file.
+/// Maximum number of events in one read. Each event has a descriptor, which counts as an open file.
 const EVENTS_PER_READ: usize = 32;
 
 /// A group of watched files.
@@ -21,19 +21,19 @@ const EVENTS_PER_READ: usize = 32;
 pub struct Asked(OwnedFd);
 
 impl AsFd for Asked {
-    /// Readable while a process waits.
+    /// A descriptor that is readable while a process waits.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
 impl Asked {
-    /// Makes a group without files. It counts for the effective user of the caller,
-    /// who has 128 of them.
+    /// Makes a group without files. It counts against the caller's effective user, who can have 128
+    /// groups.
     ///
     /// # Errors
-    /// `ENOSYS` or `EINVAL` where the kernel has no such events, `EPERM` without
-    /// CAP_SYS_ADMIN, `EMFILE`.
+    /// Fails with `ENOSYS` or `EINVAL` if the kernel has no such events, with `EPERM` without
+    /// CAP_SYS_ADMIN, and with `EMFILE`.
     pub fn new() -> io::Result<Self> {
         let flags = libc::FAN_CLASS_CONTENT | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK;
         let of_events = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_LARGEFILE;
@@ -46,18 +46,18 @@ impl Asked {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Begins to ask about reads of an open file, by whatever path it is read.
+    /// Starts to watch an open file, for reads by any path.
     ///
     /// # Errors
-    /// Fails as fanotify_mark(2) does.
+    /// Fails with the error of fanotify_mark(2).
     pub fn watch(&self, file: impl AsFd) -> io::Result<()> {
         self.mark(libc::FAN_MARK_ADD, file.as_fd())
     }
 
-    /// Asks no more about reads of a file. Who waits already is still to be answered.
+    /// Stops watching a file. Processes that already wait still need an answer.
     ///
     /// # Errors
-    /// Fails as fanotify_mark(2) does.
+    /// Fails with the error of fanotify_mark(2).
     pub fn unwatch(&self, file: impl AsFd) -> io::Result<()> {
         self.mark(libc::FAN_MARK_REMOVE, file.as_fd())
     }
@@ -80,10 +80,10 @@ impl Asked {
         }
     }
 
-    /// Lets everybody read who waits now.
+    /// Allows all reads that wait now.
     ///
     /// # Errors
-    /// Fails as read(2) does. That no reader waits is no error.
+    /// Fails with the error of read(2). It is not an error if no process waits.
     pub fn answer_all(&self) -> io::Result<()> {
         let mut events = [0_u8; EVENT_SIZE * EVENTS_PER_READ];
         loop {
@@ -105,12 +105,12 @@ impl Asked {
         let mut response = [0_u8; 8];
         response[..4].copy_from_slice(&descriptor.to_ne_bytes());
         response[4..].copy_from_slice(&libc::FAN_ALLOW.to_ne_bytes());
-        // A reader that was killed meanwhile needs no answer.
+        // A process that was killed in the meantime needs no answer.
         let _ = rustix::io::write(&self.0, &response);
     }
 }
 
-/// The descriptors of the events in the read bytes. Lost events have none.
+/// Returns the descriptors of the events in these bytes. An overflow event has no descriptor.
 fn descriptors(mut events: &[u8]) -> Vec<i32> {
     let word = |event: &[u8], at: usize| -> Option<[u8; 4]> {
         event.get(at..at + 4).and_then(|word| word.try_into().ok())
@@ -179,7 +179,7 @@ mod tests {
         asked.unwatch(&file).unwrap();
         asked.answer_all().unwrap();
         assert_eq!(reader.join().unwrap(), "new");
-        // A read from now on is not asked about, and without a listener neither.
+        // Later reads cause no event, and without a listener they do not wait either.
         let path = dir.path().join("file");
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         asked.watch(&file).unwrap();

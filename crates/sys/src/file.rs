@@ -1,4 +1,4 @@
-//! Reads files whose size the kernel does not tell.
+//! Reads files whose size the kernel does not report.
 
 use std::io;
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 
-/// Size of the buffer of [`read_small`] in bytes: a file of /proc, a control group or /run mostly
-/// fits in. A larger file takes more reads.
+/// Size of the buffer of [`read_small`] in bytes: most files of /proc, control groups or /run fit.
+/// A larger file needs more reads.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// Reads a whole file, mostly with two reads. The standard library begins with 32 bytes where it
+/// Reads a whole file, usually with two read calls. The standard library starts with 32 bytes if it
 /// does not know the size, as in /proc.
 ///
 /// # Errors

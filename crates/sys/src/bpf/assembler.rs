@@ -1,10 +1,9 @@
-//! Instructions of BPF programs, see the kernel's instruction-set.rst.
+//! Assembles the instructions of BPF programs; see the kernel's instruction-set.rst.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// A register. A program starts with its context in `R1` and returns `R0`; a call
-/// takes `R1` to `R5`, returns `R0` and keeps `R6` to `R9`; `R10` is the end of the
-/// stack.
+/// A register. A program starts with its context in `R1` and returns `R0`. A call takes `R1` to
+/// `R5` as arguments, returns `R0`, and keeps `R6` to `R9`. `R10` is the end of the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "the kernel's names")]
@@ -22,7 +21,7 @@ pub enum Register {
     R10,
 }
 
-/// The number of bytes that are loaded or stored.
+/// The width of a load or store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     /// 8 bits.
@@ -46,20 +45,20 @@ impl Width {
     }
 }
 
-/// When to jump.
+/// The condition of a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// The two are equal.
+    /// The two operands are equal.
     Equal,
-    /// The two are not equal.
+    /// The two operands are not equal.
     NotEqual,
-    /// The first is greater, both without a sign.
+    /// The first operand is greater; both are unsigned.
     Greater,
-    /// The first is less, both without a sign.
+    /// The first operand is less; both are unsigned.
     Less,
-    /// The first is less or equal, both without a sign.
+    /// The first operand is less or equal; both are unsigned.
     AtMost,
-    /// They have a bit in common.
+    /// The two operands have a common bit.
     AnyOf,
 }
 
@@ -76,11 +75,11 @@ impl Condition {
     }
 }
 
-/// A place in a program, to jump to.
+/// A label: the target of a jump in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label(usize);
 
-// Classes of instructions, and whether the second operand is a register.
+// Classes of instructions, and the flag of a register as the second operand.
 const LOAD_LONG: u8 = 0x18;
 const LOAD: u8 = 0x61;
 const STORE: u8 = 0x63;
@@ -90,7 +89,7 @@ const WORD: u8 = 0x04;
 const JUMP: u8 = 0x05;
 const JUMP_WORD: u8 = 0x06;
 const BY_REGISTER: u8 = 0x08;
-// Arithmetic.
+// Codes of arithmetic operations.
 const ADD: u8 = 0x00;
 const SUBTRACT: u8 = 0x10;
 const MULTIPLY: u8 = 0x20;
@@ -100,12 +99,12 @@ const SHIFT_LEFT: u8 = 0x60;
 const XOR: u8 = 0xa0;
 const MOVE: u8 = 0xb0;
 const SWAP: u8 = 0xd0;
-// The instruction that jumps without a condition.
+// The code of an unconditional jump.
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
-/// BPF_CMPXCHG.
+/// The code of BPF_CMPXCHG.
 const COMPARE_EXCHANGE: i32 = 0xf1;
-/// BPF_PSEUDO_MAP_VALUE: the number is a place in a map.
+/// The value BPF_PSEUDO_MAP_VALUE: the number of the instruction is a position in a map.
 const IN_MAP: u8 = 2;
 
 /// Returns an instruction in the kernel's encoding.
@@ -118,85 +117,84 @@ pub const fn instruction(opcode: u8, target: u8, source: u8, offset: i16, immedi
         | (immediate as u32 as u64) << 32
 }
 
-/// Puts a program together. Jumps go to labels, which may be placed later.
+/// Assembles a program. Jumps have labels as targets, which may be placed later.
 ///
-/// Operands are in the order of the kernel's: the register that is written or compared
-/// comes first. Unreachable instructions are left out, because the kernel refuses them:
-/// code behind [`Assembler::jump`] or [`Assembler::exit`] needs a label to which an
-/// earlier instruction jumps.
+/// Operands have the order of the kernel: the register that is written or compared comes first.
+/// Unreachable instructions are left out, because the kernel refuses them. Therefore code after
+/// [`Assembler::jump`] or [`Assembler::exit`] needs a label to which an earlier instruction jumps.
 #[derive(Debug, Default)]
 pub struct Assembler {
     code: Vec<u64>,
-    /// The positions of jumps, and the labels they go to.
+    /// The positions of the jumps, and their target labels.
     jumps: Vec<(usize, Label)>,
     labels: Vec<Place>,
-    /// True if the instruction before does not lead to the next one.
+    /// True if the previous instruction never continues with the next one.
     cut_off: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     at: Option<usize>,
-    /// True if some jump goes to it.
+    /// True if a jump has this label as its target.
     wanted: bool,
 }
 
 impl Assembler {
-    /// An empty program.
+    /// Returns an empty program.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A new label, to be placed.
+    /// Returns a new label, which is not placed yet.
     pub fn label(&mut self) -> Label {
         self.labels.push(Place::default());
         Label(self.labels.len() - 1)
     }
 
-    /// Jumps to `label` go to the next instruction.
+    /// Places `label` at the next instruction.
     pub fn place(&mut self, label: Label) {
         let place = &mut self.labels[label.0];
         place.at = Some(self.code.len());
         self.cut_off &= !place.wanted;
     }
 
-    /// `to` = memory at `from` + `offset`.
+    /// Loads: `to` = memory at `from` + `offset`.
     pub fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
         self.emit(LOAD | width.bits(), to, from as u8, offset, 0);
     }
 
-    /// Memory at `to` + `offset` = `from`.
+    /// Stores: memory at `to` + `offset` = `from`.
     pub fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) {
         self.emit(STORE | width.bits(), to, from as u8, offset, 0);
     }
 
-    /// Adds `by` to the number of 64 bits at `to` + `offset`, atomically.
+    /// Adds `by` to the 64-bit number at `to` + `offset`, atomically.
     pub fn add_atomically(&mut self, to: Register, offset: i16, by: Register) {
         self.emit(ATOMIC_DOUBLE, to, by as u8, offset, 0);
     }
 
-    /// The number of 64 bits at `to` + `offset` becomes `new` if it is `R0`. `R0` does
-    /// not change.
+    /// Sets the 64-bit number at `to` + `offset` to `new` if the number equals `R0`. `R0` does not
+    /// change.
     pub fn exchange_if_same(&mut self, to: Register, offset: i16, new: Register) {
         self.emit(ATOMIC_DOUBLE, to, new as u8, offset, COMPARE_EXCHANGE);
     }
 
-    /// `to` = the address of a number of a [`super::Map`], given by its place.
+    /// Sets `to` to the address of a number of a [`super::Map`], given by its position.
     pub fn address(&mut self, to: Register, map: BorrowedFd<'_>, number: usize) {
         self.emit(LOAD_LONG, to, IN_MAP, 0, map.as_raw_fd());
-        // More than fits is more than any map has, and refused by the kernel.
+        // A position that does not fit is outside every map, and the kernel refuses it.
         let bytes = i32::try_from(number * size_of::<u64>()).unwrap_or(i32::MAX);
         self.push(instruction(0, 0, 0, 0, bytes));
     }
 
-    /// `to` = a number of 64 bits.
+    /// Sets `to` to a 64-bit number.
     pub fn set_long(&mut self, to: Register, number: u64) {
         self.emit(LOAD_LONG, to, 0, 0, number as i32);
         self.push(instruction(0, 0, 0, 0, (number >> 32) as i32));
     }
 
-    /// `to` = `number`, with its sign.
+    /// Sets `to` to the signed number `number`.
     pub fn set(&mut self, to: Register, number: i32) {
         self.emit(LONG | MOVE, to, 0, 0, number);
     }
@@ -221,17 +219,17 @@ impl Assembler {
         self.emit(LONG | SUBTRACT | BY_REGISTER, to, by as u8, 0, 0);
     }
 
-    /// `to` *= `number`, which has 31 bits at most.
+    /// Computes `to` *= `number`, which has 31 bits at most.
     pub fn multiply(&mut self, to: Register, number: u32) {
         self.emit(LONG | MULTIPLY, to, 0, 0, number as i32);
     }
 
-    /// `to` /= `by`, without signs.
+    /// Computes `to` /= `by`, unsigned.
     pub fn divide(&mut self, to: Register, by: Register) {
         self.emit(LONG | DIVIDE | BY_REGISTER, to, by as u8, 0, 0);
     }
 
-    /// `to` &= `mask`, of 32 bits; the upper 32 become zero.
+    /// Computes `to` &= `mask` with a 32-bit mask. The upper 32 bits become zero.
     pub fn and(&mut self, to: Register, mask: u32) {
         self.emit(WORD | AND, to, 0, 0, mask as i32);
     }
@@ -251,31 +249,31 @@ impl Assembler {
         self.emit(LONG | SHIFT_LEFT, to, 0, 0, bits);
     }
 
-    /// `to` = its lower 16 bits, which are in network order, as a number.
+    /// Converts the lower 16 bits of `to` from network byte order to a number.
     pub fn from_network(&mut self, to: Register) {
         self.emit(WORD | SWAP | BY_REGISTER, to, 0, 0, 16);
     }
 
-    /// Goes to `label`.
+    /// Jumps to `label`.
     pub fn jump(&mut self, label: Label) {
         self.go_to(label);
         self.emit(JUMP, Register::R0, 0, 0, 0);
         self.cut_off = true;
     }
 
-    /// Goes to `label` if the lower 32 bits of `left` and `right` meet the condition.
+    /// Jumps to `label` if the lower 32 bits of `left` and `right` meet the condition.
     pub fn jump_if(&mut self, left: Register, condition: Condition, right: u32, label: Label) {
         self.go_to(label);
         self.emit(JUMP_WORD | condition.bits(), left, 0, 0, right as i32);
     }
 
-    /// Goes to `label` unless `left` is zero in all its 64 bits.
+    /// Jumps to `label` unless all 64 bits of `left` are zero.
     pub fn jump_unless_zero(&mut self, left: Register, label: Label) {
         self.go_to(label);
         self.emit(JUMP | Condition::NotEqual.bits(), left, 0, 0, 0);
     }
 
-    /// Goes to `label` if the two registers meet the condition.
+    /// Jumps to `label` if the two registers meet the condition.
     pub fn jump_if_register(
         &mut self,
         left: Register,
@@ -288,26 +286,26 @@ impl Assembler {
         self.emit(opcode, left, right as u8, 0, 0);
     }
 
-    /// Calls a function of the kernel, by the numbers of bpf-helpers(7).
+    /// Calls a function of the kernel, by its number in bpf-helpers(7).
     pub fn call(&mut self, function: i32) {
         self.emit(CALL, Register::R0, 0, 0, function);
     }
 
-    /// Returns `R0`.
+    /// Ends the program, which returns `R0`.
     pub fn exit(&mut self) {
         self.emit(EXIT, Register::R0, 0, 0, 0);
         self.cut_off = true;
     }
 
-    /// The program. A jump to a label that is nowhere, or further away than an
-    /// instruction can say, makes it one that the kernel refuses.
+    /// Returns the program. If a label was not placed, or is too far from a jump, the result is a
+    /// program that the kernel refuses.
     #[must_use]
     pub fn finish(mut self) -> Vec<u64> {
         for (at, label) in self.jumps {
             let distance = self.labels[label.0]
                 .at
                 .and_then(|place| i16::try_from(place as i64 - at as i64 - 1).ok())
-                // To itself.
+                // A jump to itself, which the kernel refuses.
                 .unwrap_or(-1);
             self.code[at] |= u64::from(distance as u16) << 16;
         }
@@ -346,7 +344,7 @@ mod tests {
         code.jump_if(Register::R0, Condition::Equal, 1, forth);
         code.jump_if(Register::R0, Condition::Less, 9, nowhere);
         code.jump(back);
-        // Nothing leads here.
+        // No instruction leads to this position.
         code.call(1);
         code.place(forth);
         code.exit();

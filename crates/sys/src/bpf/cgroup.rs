@@ -1,4 +1,4 @@
-//! Programs that decide about operations of the processes of a cgroup (v2).
+//! Attaches programs that decide about operations of the processes of a cgroup (v2).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -12,12 +12,12 @@ const BPF_CGROUP_DEVICE: u32 = 6;
 const BPF_CGROUP_INET4_BIND: u32 = 8;
 const BPF_CGROUP_INET6_BIND: u32 = 9;
 const BPF_CGROUP_SYSCTL: u32 = 18;
-/// Programs of a parent and its children all have their say.
+/// With this flag, the programs of a cgroup and of its parents all run.
 const BPF_F_ALLOW_MULTI: u32 = 2;
-/// The program takes the place of another one.
+/// With this flag, the program replaces another one.
 const BPF_F_REPLACE: u32 = 4;
 
-/// The part of `union bpf_attr` that BPF_PROG_ATTACH reads here.
+/// The part of `union bpf_attr` that BPF_PROG_ATTACH reads.
 #[repr(C)]
 struct AttachAttr {
     target_fd: u32,
@@ -27,7 +27,7 @@ struct AttachAttr {
     replace_bpf_fd: u32,
 }
 
-/// The part of `union bpf_attr` that BPF_PROG_QUERY reads and writes here.
+/// The part of `union bpf_attr` that BPF_PROG_QUERY reads and writes.
 #[repr(C)]
 struct QueryAttr {
     target_fd: u32,
@@ -38,11 +38,11 @@ struct QueryAttr {
     prog_cnt: u32,
 }
 
-/// Lets `program` decide about every use of a device node by the processes of a
-/// cgroup (v2) and of those below it. The attachment lives as long as the cgroup.
+/// Makes `program` decide about every access to a device node by the processes of a cgroup (v2) and
+/// of the cgroups below it. The attachment ends with the cgroup.
 ///
 /// # Errors
-/// Fails with the error of bpf(2): `EPERM` without CAP_BPF, `EINVAL` where the kernel has no
+/// Fails with the error of bpf(2): `EPERM` without CAP_BPF, `EINVAL` if the kernel has no
 /// CONFIG_CGROUP_BPF.
 pub fn attach_device_filter(cgroup: BorrowedFd<'_>, program: &[u64]) -> io::Result<()> {
     attach(
@@ -53,18 +53,18 @@ pub fn attach_device_filter(cgroup: BorrowedFd<'_>, program: &[u64]) -> io::Resu
     )
 }
 
-/// [`attach_device_filter`], but `program` takes the place of the one that is attached:
-/// at every moment one of the two decides.
+/// Does the same as [`attach_device_filter`], but `program` replaces the attached program. At every
+/// moment exactly one of the two decides.
 ///
 /// # Errors
-/// See [`attach_device_filter`]; `EEXIST` where more than one program is attached.
+/// Fails like [`attach_device_filter`], and with `EEXIST` if more than one program is attached.
 pub fn replace_device_filter(cgroup: BorrowedFd<'_>, program: &[u64]) -> io::Result<()> {
     let loaded = load(BPF_PROG_TYPE_CGROUP_DEVICE, BPF_CGROUP_DEVICE, program)?;
     let old = attached(cgroup, BPF_CGROUP_DEVICE)?;
     attach_loaded(cgroup, BPF_CGROUP_DEVICE, &loaded, old.as_ref())
 }
 
-/// The program that is attached to this cgroup itself; `None` when there is none.
+/// Returns the program that is attached to this cgroup itself; `None` if there is none.
 fn attached(cgroup: BorrowedFd<'_>, hook: u32) -> io::Result<Option<OwnedFd>> {
     let mut ids = [0_u32; 2];
     let mut query = QueryAttr {
@@ -81,7 +81,7 @@ fn attached(cgroup: BorrowedFd<'_>, hook: u32) -> io::Result<Option<OwnedFd>> {
     match (done, query.prog_cnt) {
         (Ok(_), 0) => Ok(None),
         (Ok(_), 1) => open(BPF_PROG_GET_FD_BY_ID, ids[0]).map(Some),
-        // ENOSPC: more than there is room for.
+        // The error ENOSPC means that more programs are attached than the buffer can hold.
         (Ok(_), _) => Err(io::Error::from_raw_os_error(libc::EEXIST)),
         (Err(error), _) if error.raw_os_error() == Some(libc::ENOSPC) => {
             Err(io::Error::from_raw_os_error(libc::EEXIST))
@@ -90,11 +90,11 @@ fn attached(cgroup: BorrowedFd<'_>, hook: u32) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Lets `program` decide about every read and write below /proc/sys by the processes
-/// of a cgroup (v2) and of those below it. The attachment lives as long as the cgroup.
+/// Makes `program` decide about every read and write below /proc/sys by the processes of a cgroup
+/// (v2) and of the cgroups below it. The attachment ends with the cgroup.
 ///
 /// # Errors
-/// See [`attach_device_filter`].
+/// Fails like [`attach_device_filter`].
 pub fn attach_sysctl_filter(cgroup: BorrowedFd<'_>, program: &[u64]) -> io::Result<()> {
     attach(
         cgroup,
@@ -104,12 +104,12 @@ pub fn attach_sysctl_filter(cgroup: BorrowedFd<'_>, program: &[u64]) -> io::Resu
     )
 }
 
-/// Lets `program` decide about every bind(2) of an IPv4 or IPv6 socket by the processes of a cgroup
-/// (v2) and of those below it: 0 refuses, 1 admits the ports that the process may bind, 3 admits
-/// ports below 1024, too. The attachment lives as long as the cgroup.
+/// Makes `program` decide about every bind(2) of an IPv4 or IPv6 socket by the processes of a
+/// cgroup (v2) and of the cgroups below it: 0 refuses, 1 allows the ports that the process may
+/// bind, 3 also allows ports below 1024. The attachment ends with the cgroup.
 ///
 /// # Errors
-/// See [`attach_device_filter`].
+/// Fails like [`attach_device_filter`].
 pub fn attach_bind_filters(cgroup: BorrowedFd<'_>, program: &[u64]) -> io::Result<()> {
     for hook in [BPF_CGROUP_INET4_BIND, BPF_CGROUP_INET6_BIND] {
         attach(cgroup, BPF_PROG_TYPE_CGROUP_SOCK_ADDR, hook, program)?;

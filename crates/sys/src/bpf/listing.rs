@@ -1,8 +1,8 @@
 //! BPF programs as text, for tests that compare a program with a file in the repository.
 //!
-//! One instruction a line, in the notation of bpftool(8). Jumps go to labels. Every field of an
-//! instruction is part of its line, but for the descriptor of a map, and for the target of a jump
-//! that the kernel refuses.
+//! Each instruction is one line, in the notation of bpftool(8). Jumps have labels as targets. A
+//! line shows every field of its instruction, except the descriptor of a map, and the target of a
+//! jump that the kernel refuses.
 
 mod classic;
 mod extended;
@@ -12,18 +12,18 @@ pub use extended::extended;
 
 /// Minimum number of lines that the folding of repeated blocks must save.
 const MIN_FOLDED: usize = 12;
-/// Maximum number of lines of a block that is recognized when it is repeated.
+/// Maximum length, in lines, of a block that is recognized as repeated.
 const MAX_BLOCK: usize = 60;
 
-/// An instruction.
+/// An instruction in the listing.
 #[derive(Debug, PartialEq, Eq)]
 struct Line {
     text: String,
-    /// The numbers of the lines that it jumps to: when its condition holds, and otherwise.
+    /// The line numbers of the jump targets: if the condition is true, and otherwise.
     targets: Vec<usize>,
 }
 
-/// Returns the text of all lines with their labels. A block that follows itself is listed once.
+/// Returns the text of all lines with their labels. Repetitions of a block are listed once.
 fn print(lines: &[Line]) -> String {
     let mut wanted: Vec<usize> = Vec::new();
     let mut shown = Vec::new();
@@ -58,7 +58,7 @@ fn print(lines: &[Line]) -> String {
         let jumps = ["goto", "else"].into_iter().zip(targets);
         let mut words = vec![line];
         for (word, target) in jumps {
-            // A jump out of the program has no label to go to.
+            // A jump out of the program has no label as its target.
             let to = Some(label(*target)).filter(|_| *target < lines.len());
             words.push(format!("{word} {}", to.as_deref().unwrap_or("nowhere")));
         }
@@ -68,8 +68,8 @@ fn print(lines: &[Line]) -> String {
     text
 }
 
-/// Returns the length of the block that starts at `at` and how often it is repeated behind itself,
-/// if that is often enough to be folded.
+/// Returns the length of the block that starts at `at` and the number of its repetitions, if
+/// folding the block saves enough lines.
 fn folded(lines: &[Line], at: usize) -> Option<(usize, usize)> {
     (1..=MAX_BLOCK).find_map(|length| {
         let same = |copy: usize| {
@@ -95,7 +95,7 @@ fn folded(lines: &[Line], at: usize) -> Option<(usize, usize)> {
     })
 }
 
-/// Returns a number as it reads best: addresses, masks and patterns in hexadecimal.
+/// Returns a number in the more readable form: addresses, masks and patterns are hexadecimal.
 fn number(value: i64) -> String {
     match value {
         -0xfff..=0xfff => value.to_string(),

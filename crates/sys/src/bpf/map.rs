@@ -1,4 +1,4 @@
-//! Memory that a BPF program shares with the host.
+//! Maps: memory that a BPF program shares with the host.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -28,7 +28,7 @@ mod program_info {
     pub const LENGTH: usize = 16;
 }
 
-/// The part of `union bpf_attr` that BPF_MAP_CREATE reads here.
+/// The part of `union bpf_attr` that BPF_MAP_CREATE reads.
 #[repr(C)]
 struct CreateAttr {
     map_type: u32,
@@ -51,8 +51,8 @@ struct ElementAttr {
     flags: u64,
 }
 
-/// A row of numbers, which programs address directly ([`super::Assembler::address`]).
-/// It lives as long as a descriptor or a program that uses it.
+/// An array of numbers, which programs address directly ([`super::Assembler::address`]). The map
+/// exists as long as a descriptor or a program uses it.
 #[derive(Debug)]
 pub struct Map {
     fd: OwnedFd,
@@ -61,7 +61,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// Makes a map of `numbers` zeros of 64 bits.
+    /// Creates a map of `numbers` 64-bit zeros.
     ///
     /// # Errors
     /// Fails with the error of bpf(2): `EPERM` without CAP_BPF.
@@ -71,7 +71,8 @@ impl Map {
             key_size: 4,
             value_size: u32::try_from(numbers.saturating_mul(size_of::<u64>()))
                 .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?,
-            // Programs can take the address of the only entry, not of one of several.
+            // The map has a single entry, because programs can take the address of an entry only in
+            // a map with one entry.
             max_entries: 1,
             map_flags: 0,
             inner_map_fd: 0,
@@ -84,10 +85,10 @@ impl Map {
         Self::of(unsafe { OwnedFd::from_raw_fd(fd) }, label)
     }
 
-    /// Opens the map with an id, if it has that name: ids are used again.
+    /// Opens the map with this id if it has this name. The kernel reuses ids.
     ///
     /// # Errors
-    /// `ENOENT` where there is no such map.
+    /// Fails with `ENOENT` if no such map exists.
     pub fn open(id: u32, label: &str) -> io::Result<Self> {
         Self::of(open(BPF_MAP_GET_FD_BY_ID, id)?, label)
     }
@@ -115,13 +116,13 @@ impl Map {
         })
     }
 
-    /// Its number in the kernel, by which others find it.
+    /// Returns the map's id in the kernel, by which other programs find it.
     #[must_use]
     pub const fn id(&self) -> u32 {
         self.id
     }
 
-    /// The numbers as they are now.
+    /// Returns the present numbers.
     ///
     /// # Errors
     /// Fails with the error of bpf(2).
@@ -148,10 +149,10 @@ impl AsFd for Map {
     }
 }
 
-/// The id of the first map that a loaded program uses; `None` when it uses none.
+/// Returns the id of the first map that a loaded program uses; `None` if it uses none.
 ///
 /// # Errors
-/// `ENOENT` where there is no program with this id.
+/// Fails with `ENOENT` if no program has this id.
 pub fn map_of(program: u32) -> io::Result<Option<u32>> {
     let program = open(BPF_PROG_GET_FD_BY_ID, program)?;
     let mut ids = [0_u32; 1];

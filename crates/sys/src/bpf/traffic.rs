@@ -1,4 +1,4 @@
-//! Programs that decide about packets at a network device (tc-bpf(8)).
+//! Loads programs that decide about packets at a network device (tc-bpf(8)).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -9,7 +9,7 @@ const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
 
 /// Offset of the priority in `struct __sk_buff`, in words of 32 bits.
 const PRIORITY: usize = 8;
-/// Room for `struct __sk_buff`, which grows from kernel to kernel.
+/// Size of the buffer for `struct __sk_buff`, in words. The structure is larger in newer kernels.
 const CONTEXT: usize = 64;
 
 /// The part of `union bpf_attr` that BPF_PROG_TEST_RUN reads and writes.
@@ -29,14 +29,14 @@ struct RunAttr {
     ctx_out: u64,
 }
 
-/// The result of a program for a frame.
+/// The result of a program for one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// The value that the program returned.
+    /// The return value of the program.
     pub verdict: i32,
-    /// The priority that the frame has afterwards.
+    /// The priority of the frame after the program.
     pub priority: u32,
-    /// The average time that it took, in nanoseconds.
+    /// The average run time of the program, in nanoseconds.
     pub duration: u32,
 }
 
@@ -49,14 +49,14 @@ pub fn load_classifier(program: &[u64]) -> io::Result<OwnedFd> {
     load(BPF_PROG_TYPE_SCHED_CLS, 0, program)
 }
 
-/// Runs a loaded program on a frame that goes nowhere, `times` times.
+/// Runs a loaded program `times` times on a frame that is not sent.
 ///
 /// # Errors
 /// Fails with the error of bpf(2): `EINVAL` for a frame without an Ethernet header.
 pub fn run_classifier(program: BorrowedFd<'_>, frame: &[u8], times: u32) -> io::Result<Ran> {
     let invalid = |_| io::Error::from_raw_os_error(libc::EINVAL);
     let length = u32::try_from(frame.len()).map_err(invalid)?;
-    // A program may push a tag: room for more than came in.
+    // A program may add a VLAN tag, so the output can be longer than the input.
     let mut out = vec![0_u8; frame.len() + 64];
     let mut context = [0_u32; CONTEXT];
     let mut run = RunAttr {

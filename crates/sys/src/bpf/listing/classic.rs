@@ -1,8 +1,8 @@
-//! Classic BPF, as filters of system calls (seccomp(2)) have it.
+//! Lists classic BPF, the instruction set of system call filters (seccomp(2)).
 
 use super::{Line, number, print};
 
-/// Lists the instructions of a filter of system calls; `a` is the accumulator.
+/// Lists the instructions of a system call filter; `a` is the accumulator.
 #[must_use]
 pub fn classic(program: &[u64]) -> String {
     let lines: Vec<Line> = (1..)

@@ -1,13 +1,13 @@
-//! Extended BPF, as the kernel's hooks have it.
+//! Lists extended BPF, the instruction set of the kernel's hooks.
 
 use super::{Line, number, print};
 
 /// Lists the instructions of a program; see the kernel's instruction-set.rst. `w2` is the lower
-/// half of `r2`, and `&map[3]` the fourth number of the program's map.
+/// half of `r2`, and `&map[3]` is the fourth number of the program's map.
 #[must_use]
 pub fn extended(program: &[u64]) -> String {
     let mut lines = Vec::new();
-    // The number of the line of each word; an instruction has one or two.
+    // The line number of each word. An instruction has one or two words.
     let mut line_of = Vec::new();
     let mut at = 0;
     while let Some(word) = program.get(at) {
@@ -30,7 +30,7 @@ pub fn extended(program: &[u64]) -> String {
 }
 
 const LOAD_LONG: u8 = 0x18;
-/// BPF_PSEUDO_MAP_VALUE.
+/// The value of BPF_PSEUDO_MAP_VALUE.
 const IN_MAP: u8 = 2;
 
 /// The fields of an instruction.
@@ -61,8 +61,8 @@ fn plain(text: String) -> Line {
     }
 }
 
-/// Returns the line of an instruction of two words. The number of the map's descriptor is left out:
-/// it differs from process to process.
+/// Returns the line of an instruction of two words. The number of the map's descriptor is left out,
+/// because it differs from process to process.
 fn long(parts: &Parts, second: u64) -> Option<Line> {
     let low = parts.immediate as u32;
     let high = second >> 32;
@@ -75,7 +75,7 @@ fn long(parts: &Parts, second: u64) -> Option<Line> {
     is_whole.then(|| plain(text))
 }
 
-/// Returns the line of an instruction of one word, which is the word `at`.
+/// Returns the line of the one-word instruction at index `at`.
 fn short(parts: &Parts, at: usize) -> Option<Line> {
     let Parts {
         opcode,
@@ -87,7 +87,7 @@ fn short(parts: &Parts, at: usize) -> Option<Line> {
     let text = match (opcode, target, source, offset, immediate) {
         (0x95, 0, 0, 0, 0) => "exit".to_owned(),
         (0x85, 0, 0, 0, function) => format!("call {}", helper(function)),
-        // To network order.
+        // This instruction converts a number to network byte order.
         (0xdc, target, 0, 0, bits) => format!("r{target} = be{bits} r{target}"),
         (0xdb, target, source, offset, 0) => {
             format!("lock {} += r{source}", memory(0x18, target, offset))
@@ -136,7 +136,7 @@ fn jump(parts: &Parts, at: usize) -> Option<Line> {
     })
 }
 
-/// Returns the first operand and the second one, a register or a number.
+/// Returns the first and the second operand. The second one is a register or a number.
 fn operands(parts: &Parts) -> Option<(String, String)> {
     let letter = if matches!(parts.opcode & 0x07, 5 | 7) {
         'r'
@@ -178,7 +178,7 @@ fn condition(opcode: u8) -> Option<&'static str> {
     })
 }
 
-/// Returns a place in memory, with the width that is loaded or stored.
+/// Returns a memory operand, with the width of the load or store.
 fn memory(opcode: u8, register: u8, offset: i16) -> String {
     let width = match opcode & 0x18 {
         0x00 => 32,
@@ -193,7 +193,7 @@ fn memory(opcode: u8, register: u8, offset: i16) -> String {
     )
 }
 
-/// Returns the name of a function of the kernel, by bpf-helpers(7).
+/// Returns the name of a kernel function, as in bpf-helpers(7).
 fn helper(number: i32) -> String {
     let name = match number {
         5 => "ktime_get_ns",

@@ -22,7 +22,7 @@ L1:   exit
     assert_eq!(extended(&code.finish()), expected);
 }
 
-/// A loop of 6 rounds that is rolled out.
+/// An unrolled loop of 6 rounds.
 fn rounds(number_in_last: i32) -> Vec<u64> {
     let mut code = Assembler::new();
     let found = code.label();
