@@ -1,4 +1,4 @@
-//! User namespaces as id maps, and acting as a zone's first user.
+//! Makes user namespaces for id maps, and runs code as the first user of a zone.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,14 +10,14 @@ use rustix::thread::CapabilitiesSecureBits;
 use crate::mount::Error;
 use crate::process::clone3;
 
-/// A child that does nothing but hold namespaces; ends with this value.
+/// A child process that only holds namespaces. It ends when this value is dropped.
 struct Holder {
     pid: i32,
     pidfd: OwnedFd,
 }
 
 impl Holder {
-    /// Holds a new user namespace, and further namespaces that it owns.
+    /// Starts a child that holds a new user namespace, and further namespaces that belong to it.
     fn new(further: u64) -> Result<Self, Error> {
         let parent = rustix::process::getpid().as_raw_nonzero().get();
         // No signal at its end: the caller's SIGCHLD handling never sees this child.
@@ -32,7 +32,7 @@ impl Holder {
             // SAFETY: as above.
             None => unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                // The parent may have gone before the line above.
+                // The parent may have ended before the line above.
                 while libc::getppid() == parent {
                     libc::pause();
                 }
@@ -43,7 +43,7 @@ impl Holder {
 }
 
 impl Holder {
-    /// Writes the map of users and groups.
+    /// Writes the id maps of users and groups.
     fn map(&self, map: &str) -> Result<(), Error> {
         for file in ["uid_map", "gid_map"] {
             let path = format!("/proc/{}/{file}", self.pid);
@@ -53,7 +53,7 @@ impl Holder {
         Ok(())
     }
 
-    /// Opens a namespace that it holds.
+    /// Opens a namespace that the child holds.
     fn namespace(&self, name: &str) -> Result<OwnedFd, Error> {
         let path = format!("/proc/{}/ns/{name}", self.pid);
         rustix::fs::openat(CWD, &path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
@@ -82,39 +82,37 @@ impl Drop for Holder {
     }
 }
 
-/// Makes a user namespace in which ids 0 to `count` - 1 are the host's `base`
-/// and following, for users and groups, and returns a descriptor of it.
+/// Returns a descriptor of a new user namespace. It maps the ids 0 to `count` - 1, of users and
+/// groups, to the host's ids from `base` on.
 ///
-/// It has no process: it serves as the id map of mounts (`Attr::idmap`). Needs
-/// /proc. Takes about a fork and an exit.
+/// The namespace has no process. It serves as the id map of mounts (`Attr::idmap`). The call needs
+/// /proc, and takes about as long as a fork and an exit.
 pub fn user_namespace(base: u32, count: u32) -> Result<OwnedFd, Error> {
     let holder = Holder::new(0)?;
     holder.map(&format!("0 {base} {count}"))?;
     holder.namespace("user")
 }
 
-/// Makes a network namespace that belongs to a user namespace without processes, and returns a
-/// descriptor of it.
+/// Returns a descriptor of a new network namespace that belongs to a user namespace without
+/// processes.
 ///
-/// Root of the host administers it as any other. But the kernel sends its messages about
-/// devices (NETLINK_KOBJECT_UEVENT) only to network namespaces of the first user namespace.
-/// Takes about a fork and an exit.
+/// Root of the host can administer this network namespace like any other. But the kernel sends its
+/// messages about devices (NETLINK_KOBJECT_UEVENT) only to network namespaces of the first user
+/// namespace. The call takes about as long as a fork and an exit.
 pub fn network_of_nobody() -> Result<OwnedFd, Error> {
     let holder = Holder::new(crate::process::ns::NET)?;
-    // Users have the numbers that they have on the host.
+    // In this namespace, users have the same ids as on the host.
     holder.map("0 0 4294967295")?;
     holder.namespace("net")
 }
 
-/// Runs `work` with file system user and group `id`, keeping all capabilities.
+/// Runs `work` with the file system user and group `id`, and with all capabilities.
 ///
-/// An overlay remembers the credentials it was mounted with and makes files in
-/// its work folder with them. Seen through id-mapped layers the host's own
-/// root has no id; mounted as plain root, the overlay silently becomes
-/// read-only. The first id of the zone does have one.
+/// An overlay stores the credentials of its mount call, and creates files in its work folder with
+/// them. Through id-mapped layers, the host's root has no id, so an overlay that plain root mounts
+/// silently becomes read-only. The first id of the zone has an id in the layers.
 ///
-/// Only this thread changes. The former ids are back afterwards, also when
-/// `work` panics.
+/// Only the calling thread changes. It gets its former ids back afterwards, even if `work` panics.
 pub fn with_fs_ids<T>(id: u32, work: impl FnOnce() -> T) -> Result<T, Error> {
     let guard = FsIds::enter(id)?;
     let value = work();
@@ -123,11 +121,11 @@ pub fn with_fs_ids<T>(id: u32, work: impl FnOnce() -> T) -> Result<T, Error> {
 }
 
 /// Runs `work` with the effective user `id` and all capabilities. The kernel charges the objects
-/// that `work` makes (a user namespace and all that is counted in it later) to that user.
+/// that `work` creates (a user namespace and its later contents) to that user.
 ///
-/// Only this thread changes. The former user is back afterwards, also when `work` panics.
-/// A process that `work` forks keeps the user: it must not return from `work`. The signal
-/// that this process gets at its parent's death (PR_SET_PDEATHSIG) is forgotten.
+/// Only the calling thread changes. It gets its former user back afterwards, even if `work` panics.
+/// A process that `work` forks keeps the user, so it must not return from `work`. The kernel clears
+/// the process's signal for the death of its parent (PR_SET_PDEATHSIG).
 pub fn with_effective_user<T>(id: u32, work: impl FnOnce() -> T) -> Result<T, Error> {
     let bits = rustix::thread::capabilities_secure_bits()
         .map_err(|e| Error::new("prctl", "PR_GET_SECUREBITS", e))?;
@@ -135,7 +133,7 @@ pub fn with_effective_user<T>(id: u32, work: impl FnOnce() -> T) -> Result<T, Er
         bits,
         former: rustix::process::geteuid().as_raw(),
     };
-    // Otherwise leaving user id 0 drops the capabilities.
+    // Without this, a change away from user id 0 drops the capabilities.
     rustix::thread::set_capabilities_secure_bits(bits | CapabilitiesSecureBits::NO_SETUID_FIXUP)
         .map_err(|e| Error::new("prctl", "PR_SET_SECUREBITS", e))?;
     set_effective_user(id)?;
@@ -145,7 +143,7 @@ pub fn with_effective_user<T>(id: u32, work: impl FnOnce() -> T) -> Result<T, Er
     Ok(value)
 }
 
-/// Puts the thread's effective user back when dropped.
+/// Restores the thread's effective user when it is dropped.
 struct EffectiveUser {
     bits: CapabilitiesSecureBits,
     former: u32,
@@ -161,7 +159,7 @@ impl EffectiveUser {
 
 impl Drop for EffectiveUser {
     fn drop(&mut self) {
-        // Here after a panic or a failed change: an error is under way already.
+        // This runs after a panic or a failed change, so there is already an error to report.
         let _ = self.restore();
     }
 }
@@ -180,7 +178,7 @@ fn set_effective_user(id: u32) -> Result<(), Error> {
     }
 }
 
-/// Puts the thread's credentials back when dropped.
+/// Restores the thread's credentials when it is dropped.
 struct FsIds {
     bits: CapabilitiesSecureBits,
     uid: u32,
@@ -196,7 +194,7 @@ impl FsIds {
             uid: fs_uid(),
             gid: fs_gid(),
         };
-        // Otherwise leaving user id 0 drops the file capabilities.
+        // Without this, a change away from user id 0 drops the file capabilities.
         rustix::thread::set_capabilities_secure_bits(
             bits | CapabilitiesSecureBits::NO_SETUID_FIXUP,
         )
@@ -222,19 +220,19 @@ impl FsIds {
 
 impl Drop for FsIds {
     fn drop(&mut self) {
-        // Here after a panic or a failed `enter`: an error is under way already.
+        // This runs after a panic or a failed `enter`, so there is already an error to report.
         let _ = self.restore();
     }
 }
 
-/// No id; asking for it changes nothing and tells the current one.
+/// This value is not an id. A call with it changes nothing and returns the current id.
 const NO_ID: u32 = u32::MAX;
 
 fn raw_set(call: libc::c_long, id: u32) -> u32 {
     // SAFETY: setfsuid and setfsgid take one number and touch no memory. The
     // raw call changes this thread only. They return the former id.
     let former = unsafe { libc::syscall(call, id) };
-    // The kernel returns an unsigned id; the binding widens it as signed.
+    // The kernel returns an unsigned id, which the binding widens as a signed number.
     u32::try_from(former & i64::from(u32::MAX)).unwrap_or(NO_ID)
 }
 
@@ -248,7 +246,7 @@ fn fs_gid() -> u32 {
 
 fn set_fs_uid(id: u32) -> Result<(), Error> {
     raw_set(libc::SYS_setfsuid, id);
-    // The call has no error value: only asking again tells.
+    // The call reports no error. Only a second call tells if the id has changed.
     if fs_uid() == id {
         return Ok(());
     }
@@ -329,8 +327,8 @@ mod tests {
         if !root() {
             return;
         }
-        // /proc/1/environ is readable by root or with CAP_SYS_PTRACE and
-        // CAP_DAC_OVERRIDE; the effective set tells it directly.
+        // Only root, or a process with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE, can read
+        // /proc/1/environ. The effective capability set shows this directly.
         let effective = || {
             std::fs::read_to_string("/proc/thread-self/status")
                 .unwrap()

@@ -1,17 +1,17 @@
-//! Descriptors that a program was started with.
+//! Uses the descriptors with which a program was started.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Copies get numbers from here up, clear of those that are still to be taken.
+/// The lowest number of a copy. The numbers below may belong to descriptors that the program still
+/// has to take.
 const FLOOR: RawFd = 10;
 
-/// Takes over a descriptor that the starter passed, under a number of its own that
-/// does not go on into further programs.
+/// Takes a descriptor that the starting program passed. Returns a copy that is closed on exec.
 ///
 /// # Errors
-/// `EBADF` when it is not open.
+/// Fails with `EBADF` if the descriptor is not open.
 pub fn take(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: asking for the flags of a number that may not be open is harmless.
     if number < 0 || unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
@@ -27,11 +27,11 @@ pub fn take(number: RawFd) -> io::Result<OwnedFd> {
     Ok(copy)
 }
 
-/// True if descriptor 1 was closed when the program began.
+/// True if descriptor 1 was closed when the program started.
 static HAD_NO_OUTPUT: AtomicBool = AtomicBool::new(false);
 
-/// The C library calls this before Rust's own start, which opens /dev/null in place of
-/// standard streams that are closed: later on nothing tells that there was none.
+/// The C library calls this function before the start code of Rust, which opens /dev/null in place
+/// of closed standard streams. Later code cannot tell that a stream was closed.
 // SAFETY: the section holds pointers to functions of this type, for the C library to call.
 #[unsafe(link_section = ".init_array")]
 #[used]
@@ -43,7 +43,7 @@ extern "C" fn look_at_output() {
     HAD_NO_OUTPUT.store(is_closed, Ordering::Relaxed);
 }
 
-/// Returns whether the program was started with standard output closed.
+/// Returns true if standard output was closed when the program started.
 #[must_use]
 pub fn had_no_output() -> bool {
     HAD_NO_OUTPUT.load(Ordering::Relaxed)

@@ -2,12 +2,11 @@
 
 use std::io;
 
-/// Leaves the session keyring for a new, empty one: keys of the caller's session (Kerberos tickets,
-/// file system keys) must not reach a zone.
+/// Replaces the session keyring by a new, empty one, because keys of the caller's session (Kerberos
+/// tickets, file system keys) must not reach a zone.
 ///
 /// # Errors
-/// Fails with the error of keyctl(2); on a kernel without keyrings it succeeds, as there is nothing
-/// to leave.
+/// Fails with the error of keyctl(2). On a kernel without keyrings the call succeeds.
 pub fn leave_session() -> io::Result<()> {
     const JOIN_SESSION_KEYRING: libc::c_long = 1;
     // SAFETY: a null name asks for a new, anonymous keyring; no memory is passed.

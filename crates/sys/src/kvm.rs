@@ -1,11 +1,11 @@
-//! Finds out whether the processor can run virtual machines.
+//! Tests if the processor can run virtual machines.
 //!
-//! The existence of /dev/kvm proves nothing: if this host is a virtual machine itself,
-//! the hypervisor below may interpret the guest's kernel instruction by instruction,
-//! slowly, or not know some instructions. So a tiny guest runs the typical work of a
-//! kernel: a loop of two million turns and instructions of SSE, the time stamp counter
-//! and the page tables, in 64-bit supervisor mode. See [`runs_guests`]; it may take for
-//! ever, so it belongs into a process with a deadline.
+//! The existence of /dev/kvm proves nothing. If this host is itself a virtual machine, its
+//! hypervisor may interpret the kernel of a guest instruction by instruction, slowly, or not know
+//! some instructions. Therefore a tiny guest does the typical work of a kernel: a loop of two
+//! million rounds, and instructions of SSE, the time stamp counter and the page tables, in 64-bit
+//! supervisor mode. See [`runs_guests`]. The guest may run forever, so the caller uses a process
+//! with a time limit.
 
 use std::fs::File;
 use std::io;
@@ -13,8 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::mapping::Mapping;
 
-/// The number of a request as the C library wants it: glibc's is unsigned and long, musl's
-/// an int.
+/// The number of a request in the C library's type: unsigned long in glibc, int in musl.
 #[allow(
     clippy::cast_lossless,
     clippy::cast_possible_wrap,
@@ -37,7 +36,7 @@ const GET_SREGS: libc::Ioctl = request(0x8138_ae83);
 const SET_SREGS: libc::Ioctl = request(0x4138_ae84);
 const SET_CPUID2: libc::Ioctl = request(0x4008_ae90);
 
-/// `KVM_EXIT_IO`.
+/// The value of `KVM_EXIT_IO`.
 const EXIT_IO: u32 = 2;
 
 #[repr(C)]
@@ -52,7 +51,7 @@ struct MemoryRegion {
 #[repr(C)]
 #[derive(Default)]
 struct Registers {
-    /// rax, rbx, rcx, rdx, rsi, rdi, rsp, rbp, r8 to r15.
+    /// The registers rax, rbx, rcx, rdx, rsi, rdi, rsp, rbp, r8 to r15.
     general: [u64; 16],
     rip: u64,
     rflags: u64,
@@ -88,7 +87,7 @@ struct Table {
 #[derive(Default)]
 struct SpecialRegisters {
     cs: Segment,
-    /// ds, es, fs, gs, ss.
+    /// The segment registers ds, es, fs, gs, ss.
     data: [Segment; 5],
     tr: Segment,
     ldt: Segment,
@@ -119,33 +118,33 @@ const GUEST_BYTES: usize = 4 << 20;
 const CODE: usize = 0x8000;
 const COUNTER: u32 = 0x6000;
 
-/// The port on which the guest reports its end, and the value that it writes.
+/// The I/O port on which the guest reports its end, and the value that it writes.
 const PORT: u16 = 0x3f8;
 const WORD: u8 = b'K';
 
-/// Runs the tiny guest to its end.
+/// Runs the tiny guest until its end.
 ///
 /// # Errors
-/// Fails with a description of the step that does not work. It may also never return.
+/// Fails with a description of the failed step. The call may also never return.
 pub fn runs_guests() -> io::Result<()> {
     let kvm = File::options().read(true).write(true).open("/dev/kvm")?;
-    // A hypervisor that interprets instructions does not know these, and reports it at
-    // once; in the loop only the deadline would reveal it.
+    // A hypervisor that interprets instructions does not know these and reports this at once. With
+    // the loop alone, only the time limit would reveal it.
     run(&kvm, &code_of_instructions())?;
     run(&kvm, &code_of_loop())
 }
 
-/// mov dx, PORT; mov al, WORD; out dx, al; hlt
+/// The instructions are: mov dx, PORT; mov al, WORD; out dx, al; hlt
 fn done() -> Vec<u8> {
     let [low, high] = PORT.to_le_bytes();
     vec![0x66, 0xba, low, high, 0xb0, WORD, 0xee, 0xf4]
 }
 
 fn code_of_loop() -> Vec<u8> {
-    // mov ecx, 2000000
+    // The instruction is: mov ecx, 2000000
     let mut code = vec![0xb9];
     code.extend(2_000_000_u32.to_le_bytes());
-    // again: inc qword [COUNTER]; dec ecx; jnz again
+    // The instructions are: again: inc qword [COUNTER]; dec ecx; jnz again
     code.extend([0x48, 0xff, 0x04, 0x25]);
     code.extend(COUNTER.to_le_bytes());
     code.extend([0xff, 0xc9, 0x75, 0xf4]);
@@ -154,20 +153,20 @@ fn code_of_loop() -> Vec<u8> {
 }
 
 fn code_of_instructions() -> Vec<u8> {
-    // mov rax, cr4; or ax, OSFXSR|OSXMMEXCPT; mov cr4, rax
+    // The instructions are: mov rax, cr4; or ax, OSFXSR|OSXMMEXCPT; mov cr4, rax
     let mut code = vec![0x0f, 0x20, 0xe0, 0x66, 0x0d, 0x00, 0x06, 0x0f, 0x22, 0xe0];
-    // fninit; movaps xmm0, xmm1; pxor xmm0, xmm0; movups [COUNTER], xmm0
+    // The instructions are: fninit; movaps xmm0, xmm1; pxor xmm0, xmm0; movups [COUNTER], xmm0
     code.extend([0xdb, 0xe3, 0x0f, 0x28, 0xc1, 0x66, 0x0f, 0xef, 0xc0]);
     code.extend([0x0f, 0x11, 0x04, 0x25]);
     code.extend(COUNTER.to_le_bytes());
-    // rdtsc; invlpg [COUNTER]
+    // The instructions are: rdtsc; invlpg [COUNTER]
     code.extend([0x0f, 0x31, 0x0f, 0x01, 0x3c, 0x25]);
     code.extend(COUNTER.to_le_bytes());
     code.extend(done());
     code
 }
 
-/// Page tables that map the first 4 MiB to themselves, descriptors, and the code.
+/// Writes page tables that map the first 4 MiB to themselves, segment descriptors, and the code.
 fn memory_with(code: &[u8]) -> io::Result<Mapping> {
     let file = rustix::fs::memfd_create("kvm", rustix::fs::MemfdFlags::CLOEXEC)?;
     rustix::fs::ftruncate(&file, GUEST_BYTES as u64)?;
@@ -243,8 +242,8 @@ fn run(kvm: &File, code: &[u8]) -> io::Result<()> {
     let state = Mapping::new(processor.as_fd(), length)?;
     // SAFETY: takes a number; the guest writes to `memory` and the kernel to `state`.
     unsafe { checked(libc::ioctl(raw, RUN, 0))? };
-    // exit_reason at 8; of an exit by a port: direction, size and port from 32 on, and
-    // at 40 where the byte is.
+    // In `struct kvm_run`, exit_reason is at offset 8. For an exit by an I/O port, direction, size
+    // and port begin at offset 32, and the offset of the data is at 40.
     let mut head = [0; 48];
     state.read(0, &mut head)?;
     let word = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
@@ -314,7 +313,8 @@ mod tests {
     #[test]
     fn jumps_lead_to_the_begin_of_the_loop() {
         let code = code_of_loop();
-        // The jump's operand counts from its end: 17 bytes in, back to 5.
+        // The operand of the jump counts from the end of the instruction: from byte 17 back to byte
+        // 5.
         assert_eq!(code[16], (5_i8 - 17) as u8);
     }
 }

@@ -1,7 +1,7 @@
-//! Kernel calls behind safe functions: the only crate with `unsafe` code.
+//! Wraps kernel calls in safe functions. This is the only crate with `unsafe` code.
 //!
-//! System calls that rustix lacks, and thin helpers that several crates share. The other crates use
-//! rustix directly for the rest.
+//! It has the system calls that rustix lacks, and small helpers that several crates share. For all
+//! other calls the crates use rustix directly.
 
 pub mod bpf;
 pub mod btrfs;

@@ -1,4 +1,4 @@
-//! Network links of the calling thread's network namespace.
+//! Works on network links of the calling thread's network namespace.
 
 use std::io;
 use std::mem::size_of;
@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-/// SO_NETNS_COOKIE of asm-generic/socket.h, since Linux 5.14.
+/// The socket option SO_NETNS_COOKIE of asm-generic/socket.h, since Linux 5.14.
 const SO_NETNS_COOKIE: libc::c_int = 71;
 
-/// Returns the number of the calling thread's network namespace that no other namespace
-/// has until the host boots again, unlike the number of its file.
+/// Returns the unique number of the calling thread's network namespace. No other namespace gets
+/// this number until the host boots again, unlike the inode number of its file.
 ///
 /// # Errors
 /// Fails with the error of socket(2) or getsockopt(2).
@@ -83,7 +83,7 @@ pub fn send_frame(socket: BorrowedFd<'_>, link: u32, frame: &[u8]) -> io::Result
     }
 }
 
-/// Brings the loopback link up, with its 127.0.0.1 and ::1.
+/// Sets the loopback link up, with its addresses 127.0.0.1 and ::1.
 ///
 /// # Errors
 /// Fails with the error of ioctl(2) `SIOCSIFFLAGS`.

@@ -1,4 +1,4 @@
-//! Files in memory that others have mapped, too: the memory of a guest.
+//! Maps files in memory that other processes also map: the memory of a guest.
 
 use std::io;
 use std::ops::Range;
@@ -6,14 +6,14 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU8;
 
-/// MADV_POPULATE_WRITE: brings pages in and says when there are none to have.
+/// MADV_POPULATE_WRITE: allocates pages, and fails if there are none.
 const POPULATE_WRITE: libc::c_int = 23;
 
 /// A shared mapping of a file, for reading and writing.
 ///
-/// It never gives out a reference to the memory, because other processes may write there at any
-/// time. A process that shortens the file below the mapping ends the processes that touch the
-/// removed part: map only files that are yours.
+/// This type never returns a reference to the memory, because other processes may write there at
+/// any time. If a process shortens the file, processes that touch the removed part are killed: map
+/// only files that no other program shortens.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -62,7 +62,7 @@ impl Mapping {
         self.length
     }
 
-    /// The place of a range, when it lies in the mapping.
+    /// Returns the address of a range, if the range is inside the mapping.
     fn place(&self, offset: usize, length: usize) -> io::Result<*mut u8> {
         match offset.checked_add(length) {
             // SAFETY: both ends lie in the mapping.
@@ -71,11 +71,11 @@ impl Mapping {
         }
     }
 
-    /// Gets memory for a range of whole pages, so that writing there cannot fail: where
-    /// a file system is full, touching a page ends the process.
+    /// Allocates memory for a range of whole pages, so that a write there cannot fail. Without
+    /// this, a write on a full file system kills the process.
     ///
     /// # Errors
-    /// When there is no memory or no room, or the kernel is older than 5.14.
+    /// Fails if there is no memory or no space, or if the kernel is older than 5.14.
     pub fn populate(&self, range: Range<usize>) -> io::Result<()> {
         let place = self.place(range.start, range.len())?;
         loop {
@@ -87,17 +87,17 @@ impl Mapping {
             let error = io::Error::last_os_error();
             match error.raw_os_error() {
                 Some(libc::EINTR | libc::EAGAIN) => {}
-                // A touch would be a SIGBUS: the file system of the file is full.
+                // A write would cause SIGBUS, because the file system of the file is full.
                 Some(libc::EFAULT) => return Err(io::Error::from_raw_os_error(libc::ENOSPC)),
                 _ => return Err(error),
             }
         }
     }
 
-    /// Copies bytes into the mapping.
+    /// Copies bytes to the mapping.
     ///
     /// # Errors
-    /// When they do not lie in it.
+    /// Fails if the range is not inside the mapping.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {
         let place = self.place(offset, bytes.len())?;
         // SAFETY: the range lies in the mapping, and no reference into a mapping exists,
@@ -106,10 +106,10 @@ impl Mapping {
         Ok(())
     }
 
-    /// Copies bytes out of the mapping.
+    /// Copies bytes from the mapping.
     ///
     /// # Errors
-    /// When they do not lie in it.
+    /// Fails if the range is not inside the mapping.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> io::Result<()> {
         let place = self.place(offset, bytes.len())?;
         // SAFETY: as in `write`.
@@ -125,7 +125,7 @@ impl Drop for Mapping {
     }
 }
 
-/// A table of bytes in a file, which processes change one by one.
+/// A table of bytes in a file. Several processes change single bytes of it.
 #[derive(Debug)]
 pub struct Table(Mapping);
 
@@ -133,12 +133,12 @@ impl Table {
     /// Maps the first `length` bytes of the file as a table.
     ///
     /// # Errors
-    /// As [`Mapping::new`].
+    /// Fails like [`Mapping::new`].
     pub fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
         Mapping::new(file, length).map(Self)
     }
 
-    /// An element; `None` behind the end.
+    /// Returns an element; `None` for an index behind the end.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&AtomicU8> {
         let place = self.0.place(index, 1).ok()?;
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_an_error_and_not_a_signal() {
-        // Behind the end of the file there is nothing to have, as on a full disk.
+        // Behind the end of the file no page can be allocated, as on a full disk.
         let mapping = Mapping::new(file(4096).as_fd(), 8192).unwrap();
         mapping.populate(0..4096).unwrap();
         let error = mapping.populate(4096..8192).unwrap_err();

@@ -2,12 +2,11 @@
 
 use std::io;
 
-/// Lets go of the pages of the program file that are mapped only because they were needed
-/// once. Pages that are used again come back from the page cache, without a disk access
-/// as long as they are there.
+/// Releases the pages of the program file, which are mapped because they were used once. If a page
+/// is used again, it is read from the page cache, without a disk access as long as it is there.
 ///
 /// # Errors
-/// When /proc cannot be read.
+/// Fails if /proc cannot be read.
 pub fn release_program_pages() -> io::Result<()> {
     let maps = std::fs::read_to_string("/proc/self/smaps")?;
     for (start, end) in untouched_parts(&maps) {
@@ -19,9 +18,9 @@ pub fn release_program_pages() -> io::Result<()> {
     Ok(())
 }
 
-/// The ranges of /proc/PID/smaps that are unwritable parts of files with unchanged
-/// content. The loader may have written to read-only data before it was made so: such a
-/// part has anonymous pages.
+/// Returns the ranges of /proc/PID/smaps that are read-only parts of files with unchanged content.
+/// A part to which the loader wrote, before it became read-only, has anonymous pages and is left
+/// out.
 fn untouched_parts(smaps: &str) -> Vec<(usize, usize)> {
     let mut parts = Vec::new();
     let mut current = None;
@@ -30,7 +29,7 @@ fn untouched_parts(smaps: &str) -> Vec<(usize, usize)> {
             Some(("Anonymous", size)) => {
                 parts.extend(current.take().filter(|_| size.trim() == "0 kB"));
             }
-            // The other figures of the mapping.
+            // A line with another figure of the mapping.
             Some((name, _)) if !name.contains(' ') => {}
             _ => current = unwritable_file(line),
         }
@@ -38,11 +37,11 @@ fn untouched_parts(smaps: &str) -> Vec<(usize, usize)> {
     parts
 }
 
-/// The range of a line that begins a mapping, if that is an unwritable one of a file.
+/// Returns the range of a line that begins a mapping, if it is a read-only mapping of a file.
 fn unwritable_file(line: &str) -> Option<(usize, usize)> {
     let mut fields = line.split_ascii_whitespace();
     let (range, mode) = (fields.next()?, fields.next()?);
-    // Offset, device and inode stand before the path.
+    // The fields before the path are offset, device and inode.
     let path = fields.nth(3)?;
     if !matches!(mode, "r-xp" | "r--p") || !path.starts_with('/') {
         return None;
@@ -72,7 +71,7 @@ mod tests {
                 &format!("004a2000-004cb000 r--p 000a2000 fe:00 10 {file}"),
                 "0 kB",
             ),
-            // Read-only only since the loader has written to it.
+            // The loader has written to this part before it became read-only.
             mapping(
                 &format!("004cb000-004cd000 r--p 000ca000 fe:00 10 {file}"),
                 "8 kB",

@@ -1,7 +1,8 @@
-//! The mount calls of Linux 5.12 and newer: mounts as file descriptors.
+//! Calls the mount interface of Linux 5.12 and newer, where mounts are file descriptors.
 //!
-//! A mount that is only a descriptor is in no tree, goes away with its last descriptor, and can be
-//! passed to another process. Nothing here follows a symbolic link in the last component of a path.
+//! A mount that exists only as a descriptor is in no tree. It ends with its last descriptor, and it
+//! can be passed to another process. No function of this module follows a symbolic link in the last
+//! component of a path.
 
 use std::ffi::OsStr;
 use std::io;
@@ -14,20 +15,20 @@ use rustix::mount::{
     OpenTreeFlags, UnmountFlags,
 };
 
-/// A mount held by descriptor, attached somewhere or not.
+/// A mount that is held by a descriptor, attached or not.
 pub type MountFd = OwnedFd;
 
-/// A kernel call about mounts or id maps that failed.
+/// A failed kernel call about mounts or id maps.
 #[derive(Debug, thiserror::Error)]
 #[error("{call} {}{}", subject.display(), Log(log))]
 pub struct Error {
     /// The name of the kernel call.
     pub call: &'static str,
-    /// The subject of the call: a path, a file system type and option, an id.
+    /// The subject of the call: a path, a file system type and option, or an id.
     pub subject: PathBuf,
-    /// The kernel's messages in the log of the file system context, one line each.
+    /// The messages of the kernel from the log of the file system context, one per line.
     pub log: Vec<String>,
-    /// The kernel's answer.
+    /// The error of the kernel.
     #[source]
     pub source: io::Error,
 }
@@ -44,7 +45,7 @@ impl std::fmt::Display for Log<'_> {
 }
 
 impl Error {
-    /// The answer as an error number, 0 when it has none.
+    /// Returns the error number, or 0 if there is none.
     #[must_use]
     pub fn errno(&self) -> i32 {
         self.source.raw_os_error().unwrap_or(0)
@@ -64,7 +65,7 @@ impl Error {
     }
 }
 
-/// The reach of a call: one mount, or also all mounts below it.
+/// The scope of a call: one mount, or also all mounts below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// This mount only.
@@ -82,7 +83,7 @@ pub struct Attr<'a> {
     pub clear: MountAttrFlags,
     /// Makes the mount private: nothing propagates to or from it.
     pub private: bool,
-    /// Shows the owners of files as this user namespace maps them.
+    /// The user namespace that maps the owners of files.
     pub idmap: Option<BorrowedFd<'a>>,
 }
 
@@ -114,8 +115,8 @@ impl<'a> Param<'a> {
     }
 }
 
-/// Copies the mount at `path` (or a folder as a mount of its own) into a
-/// detached mount. An empty `path` means `dir` itself.
+/// Copies the mount at `path` (or a folder, as a mount of its own) into a detached mount. An empty
+/// `path` means `dir` itself.
 pub fn open_tree(dir: impl AsFd, path: &Path, extent: Extent) -> Result<MountFd, Error> {
     let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -138,7 +139,7 @@ struct RawAttr {
     userns_fd: u64,
 }
 
-/// Changes flags, propagation or id map of a mount. `subject` is for the error.
+/// Changes flags, propagation or id map of a mount. `subject` is the text for the error.
 pub fn set_attr(
     mount: impl AsFd,
     attr: &Attr<'_>,
@@ -186,7 +187,7 @@ pub fn set_attr(
     Ok(())
 }
 
-/// Attaches a mount at `path` below `dir`; an empty `path` means at `dir` itself.
+/// Attaches a mount at `path` below `dir`. An empty `path` means `dir` itself.
 pub fn attach(mount: impl AsFd, dir: impl AsFd, path: &Path) -> Result<(), Error> {
     let mut flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     if path.as_os_str().is_empty() {
@@ -196,10 +197,10 @@ pub fn attach(mount: impl AsFd, dir: impl AsFd, path: &Path) -> Result<(), Error
         .map_err(|e| Error::new("move_mount", path, e))
 }
 
-/// Makes a file system and a detached mount of it.
+/// Creates a file system and a detached mount of it.
 ///
-/// Old file system types (overlay before kernel 6.5) log to the kernel's log
-/// instead of the context: the error then has no text beyond the number.
+/// Some file system types (overlay before Linux 6.5) write their messages to the kernel's log
+/// instead of the context. The error then has only the number.
 pub fn new_fs(fstype: &str, params: &[Param<'_>], attrs: MountAttrFlags) -> Result<MountFd, Error> {
     let context = rustix::mount::fsopen(fstype, FsOpenFlags::FSOPEN_CLOEXEC)
         .map_err(|e| Error::new("fsopen", fstype, e))?;
@@ -226,8 +227,8 @@ pub fn new_fs(fstype: &str, params: &[Param<'_>], attrs: MountAttrFlags) -> Resu
         .map_err(|e| fail("fsmount", "", e))
 }
 
-/// Changes parameters of the file system that is mounted at `place`, for all its mounts.
-/// `subject` is for the error.
+/// Changes parameters of the file system that is mounted at `place`, for all its mounts. `subject`
+/// is the text for the error.
 pub fn reconfigure(place: impl AsFd, params: &[Param<'_>], subject: &Path) -> Result<(), Error> {
     let flags = FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_EMPTY_PATH;
     let context =
@@ -247,7 +248,7 @@ pub fn reconfigure(place: impl AsFd, params: &[Param<'_>], subject: &Path) -> Re
     rustix::mount::fsconfig_reconfigure(&context).map_err(|e| fail("fsconfig reconfigure", e))
 }
 
-/// Messages kept for one error: the kernel's ring holds eight.
+/// Maximum number of messages for one error. The kernel's ring holds eight.
 const LOG_LINES: usize = 8;
 
 /// Reads the messages of the kernel in a file system context.
@@ -255,7 +256,7 @@ fn read_log(context: &OwnedFd) -> Vec<String> {
     let mut lines = Vec::new();
     let mut buffer = [0_u8; 512];
     while lines.len() < LOG_LINES {
-        // One read gives one message, "e text" for an error; ENODATA ends it.
+        // Each read returns one message, "e text" for an error. ENODATA marks the end.
         match rustix::io::read(context, &mut buffer) {
             Ok(n) if n > 0 => {
                 let text = String::from_utf8_lossy(&buffer[..n]);
@@ -276,37 +277,36 @@ pub fn make_private_recursive() -> Result<(), Error> {
     .map_err(|e| Error::new("mount", "/ (private)", e))
 }
 
-/// Makes the working directory, which must be a mount, the root of this mount
-/// namespace and lets the old root go.
+/// Makes the working directory, which must be a mount, the root of this mount namespace, and
+/// detaches the old root.
 pub fn pivot_into_cwd() -> Result<(), Error> {
-    // Both arguments "." stack the old root on the new one: no folder for it
-    // is needed inside the new root.
+    // Both arguments are ".", which stacks the old root on the new one. So no folder for the old
+    // root is needed inside the new root.
     rustix::process::pivot_root(".", ".").map_err(|e| Error::new("pivot_root", ".", e))?;
     rustix::mount::unmount(".", UnmountFlags::DETACH)
         .map_err(|e| Error::new("umount2", ". (old root)", e))?;
     rustix::process::chdir("/").map_err(|e| Error::new("chdir", "/", e))
 }
 
-/// Takes the mount at `path` out of the tree; it ends when nothing uses it.
+/// Detaches the mount at `path` from the tree. The mount ends when no process uses it.
 pub fn detach(path: &Path) -> Result<(), Error> {
     rustix::mount::unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
         .map_err(|e| Error::new("umount2", path, e))
 }
 
-/// Unmounts `path` at once, so that its file system is written and closed when
-/// this returns; EBUSY while something uses it.
+/// Unmounts `path` at once: when this returns, the file system is written and closed. Fails with
+/// EBUSY while the mount is in use.
 pub fn unmount(path: &Path) -> Result<(), Error> {
     rustix::mount::unmount(path, UnmountFlags::NOFOLLOW).map_err(|e| Error::new("umount2", path, e))
 }
 
-/// Tells whether writing through this mount is refused, by the mount or by the
-/// file system under it.
+/// Returns true if the mount, or the file system under it, is read-only.
 pub fn is_read_only(mount: impl AsFd) -> Result<bool, Error> {
     let vfs = rustix::fs::fstatvfs(mount).map_err(|e| Error::new("fstatvfs", "mount", e))?;
     Ok(vfs.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
-/// Opens a path for use as a mount's source or target.
+/// Opens a path as the source or target of a mount.
 pub fn open_path(path: &Path) -> Result<OwnedFd, Error> {
     use rustix::fs::{Mode, OFlags};
     rustix::fs::openat(

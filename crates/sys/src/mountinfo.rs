@@ -1,8 +1,8 @@
-//! The list of mounts of a process, as /proc/PID/mountinfo has it.
+//! Reads the list of mounts of a process from /proc/PID/mountinfo.
 //!
-//! The kernel writes blanks, tabs, line ends and backslashes in paths as a backslash and three
-//! octal digits. A comparison of a path with an undecoded line misses a mount below "/zones/a b",
-//! so this is the only reader of that file.
+//! In paths, the kernel writes blanks, tabs, line ends and backslashes as a backslash and three
+//! octal digits. A program that compares a path with an undecoded line would miss a mount below
+//! "/zones/a b". Therefore this is the only reader of that file.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,32 +10,32 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// The list of mounts that the calling thread sees: a thread may be in a mount namespace of
-/// its own, and /proc/self has that of the first thread.
+/// The list of mounts of the calling thread, which may be in a mount namespace of its own.
+/// /proc/self would show the mounts of the first thread.
 const OWN: &str = "/proc/thread-self/mountinfo";
 
-/// A mount. See proc_pid_mountinfo(5).
+/// A mount; see proc_pid_mountinfo(5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Its number; used again when the mount is gone.
+    /// The number of the mount. The kernel uses it again after the mount ends.
     pub id: u64,
-    /// The folder of the file system that is shown at [`Mount::point`].
+    /// The folder of the file system that is visible at [`Mount::point`].
     pub root: PathBuf,
-    /// The mount point, seen from the root of the process.
+    /// The mount point, relative to the root of the process.
     pub point: PathBuf,
     /// The type of the file system.
     pub fstype: String,
     /// The source of the mount: a device, or the name that the file system gave.
     pub source: PathBuf,
-    /// The options of the file system itself; of a cgroup v1 mount its controllers.
+    /// The options of the file system itself; for a cgroup v1 mount, these are its controllers.
     pub options: String,
 }
 
-/// Returns the mounts that the calling thread sees, in the order of the kernel: one that
-/// covers another comes later.
+/// Returns the mounts that the calling thread sees, in the order of the kernel: a mount that covers
+/// another one comes later.
 ///
 /// # Errors
-/// When /proc is not there.
+/// Fails if /proc is not mounted.
 pub fn own() -> io::Result<Vec<Mount>> {
     #[cfg(feature = "fake")]
     if let Some(text) = fake::text() {
@@ -44,7 +44,7 @@ pub fn own() -> io::Result<Vec<Mount>> {
     Ok(parse(&crate::file::read_small(Path::new(OWN))?))
 }
 
-/// A list of mounts that a test makes up for its own thread. Nothing is mounted.
+/// A list of mounts that a test sets for its own thread. Nothing is really mounted.
 #[cfg(feature = "fake")]
 pub mod fake {
     use std::cell::RefCell;
@@ -55,7 +55,7 @@ pub mod fake {
         static POINTS: RefCell<Option<Vec<PathBuf>>> = const { RefCell::new(None) };
     }
 
-    /// Calls `work` while the list of mounts has these mount points and no others.
+    /// Calls `work` with a list of mounts that has exactly these mount points.
     pub fn mounted<T>(points: &[PathBuf], work: impl FnOnce() -> T) -> T {
         let before = POINTS.replace(Some(points.to_vec()));
         let done = work();
@@ -63,7 +63,7 @@ pub mod fake {
         done
     }
 
-    /// Returns the text of the list as the kernel writes it.
+    /// Returns the list as text, in the kernel's format.
     pub(super) fn text() -> Option<Vec<u8>> {
         let line = |(number, point): (usize, &PathBuf)| {
             let (id, point) = (number + 100, escape(point));
@@ -89,19 +89,18 @@ pub mod fake {
     }
 }
 
-/// Returns the mount points at and below a folder, those mounted first coming first. The
-/// way to the folder may lead through symbolic links.
+/// Returns the mount points at and below a folder, in the order in which they were mounted. The
+/// path of the folder may contain symbolic links.
 ///
 /// # Errors
-/// When /proc is not there, or the folder does not exist.
+/// Fails if /proc is not mounted, or if the folder does not exist.
 pub fn below(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let real = fs::canonicalize(folder)?;
     let points = own()?.into_iter().map(|mount| mount.point);
     Ok(points.filter(|point| point.starts_with(&real)).collect())
 }
 
-/// Returns the mounts in the text of a mountinfo file. Lines that are not as the kernel
-/// writes them are left out.
+/// Returns the mounts in the text of a mountinfo file. Lines in another format are left out.
 #[must_use]
 pub fn parse(text: &[u8]) -> Vec<Mount> {
     text.split(|byte| *byte == b'\n')
@@ -114,11 +113,11 @@ fn mount(line: &[u8]) -> Option<Mount> {
     let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
     let mut fields = fields.skip(2);
     let (root, point) = (path(fields.next()?), path(fields.next()?));
-    // After the mount options come optional fields, as many as there are, and a dash.
+    // After the mount options there is any number of optional fields, and then a dash.
     let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
     let fstype = String::from_utf8_lossy(rest.next()?).into_owned();
     let source = path(rest.next()?);
-    // Nothing follows the source where the file system has no options to tell.
+    // If the file system has no options, nothing follows the source.
     let options = String::from_utf8_lossy(rest.next().unwrap_or_default()).into_owned();
     Some(Mount {
         id,
@@ -134,15 +133,15 @@ fn path(field: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(unescape(field)))
 }
 
-/// Returns a field of /proc/PID/mountinfo, /proc/PID/mounts or fstab(5) with each backslash
-/// and three octal digits replaced by the byte that they stand for.
+/// Decodes a field of /proc/PID/mountinfo, /proc/PID/mounts or fstab(5): replaces each backslash
+/// with three octal digits by the byte that they encode.
 #[must_use]
 pub fn unescape(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&byte, tail)) = rest.split_first() {
         let code = tail.get(..3).filter(|_| byte == b'\\').and_then(|digits| {
-            // from_str_radix takes a sign, too.
+            // from_str_radix also accepts a sign.
             let octal = digits.iter().all(|digit| (b'0'..=b'7').contains(digit));
             let digits = std::str::from_utf8(digits).ok().filter(|_| octal)?;
             u8::from_str_radix(digits, 8).ok()

@@ -1,4 +1,4 @@
-//! Leaving and joining namespaces.
+//! Leaves and joins namespaces.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -15,7 +15,7 @@ pub fn unshare(flags: u64) -> io::Result<()> {
     check(unsafe { libc::unshare(flags) })
 }
 
-/// Moves the calling thread into those namespaces of the process behind `pidfd`.
+/// Moves the calling thread into these namespaces of the process of `pidfd`.
 ///
 /// # Errors
 /// Fails with the error of setns(2).

@@ -1,4 +1,4 @@
-//! Passing a descriptor to another process.
+//! Passes descriptors to another process.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -9,7 +9,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-/// Longest text that goes along, in bytes.
+/// Maximum length of the text of a message, in bytes.
 const MAX_TEXT: usize = 256;
 
 /// Sends a descriptor with a short text.
@@ -20,8 +20,8 @@ pub fn send(socket: BorrowedFd<'_>, descriptor: BorrowedFd<'_>, text: &str) -> i
     send_one(socket, descriptor, text.as_bytes(), SendFlags::NOSIGNAL).map(drop)
 }
 
-/// [`send`], but never waits until there is room for it. Says how many bytes went; the
-/// descriptor went with the first.
+/// Does the same as [`send`], but never waits for free space in the socket. Returns the number of
+/// bytes that were sent. The descriptor is sent with the first byte.
 ///
 /// # Errors
 /// Fails with the error of sendmsg(2); with [`io::ErrorKind::WouldBlock`] if nothing was sent.
@@ -52,7 +52,8 @@ fn send_one(
     )?)
 }
 
-/// Receives the message of [`send`]; `None` when the other end is closed or sent something else.
+/// Receives a message of [`send`]. Returns `None` if the peer closed the socket or sent another
+/// message.
 #[must_use]
 pub fn receive(socket: BorrowedFd<'_>) -> Option<(OwnedFd, String)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -73,7 +74,7 @@ pub fn receive(socket: BorrowedFd<'_>) -> Option<(OwnedFd, String)> {
 /// Maximum number of descriptors in a message; the kernel's own limit is 253 (SCM_MAX_FD).
 pub const MAX_DESCRIPTORS: usize = 250;
 
-/// Sends several descriptors with bytes that go along, in one message.
+/// Sends several descriptors together with bytes, in one message.
 ///
 /// # Errors
 /// Fails with the error of sendmsg(2), and if there are more than [`MAX_DESCRIPTORS`] descriptors.
@@ -99,7 +100,7 @@ pub fn send_all(
     Ok(())
 }
 
-/// Receives the message of [`send_all`]. Returns its number of bytes, and the descriptors.
+/// Receives a message of [`send_all`]. Returns the number of bytes, and the descriptors.
 ///
 /// # Errors
 /// Fails with the error of recvmsg(2).

@@ -1,21 +1,21 @@
-//! Identifies the process at the other end of a socket.
+//! Identifies the process that is connected to a socket.
 
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The process that connected to a unix socket, or that made the one we connected to,
-/// as it was then.
+/// The process that connected to a Unix socket, or that created the socket to which we connected.
+/// The values are those of that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its effective user id, in our user namespace.
+    /// The effective user id, in our user namespace.
     pub uid: u32,
-    /// Its number, to be shown: the number may already belong to another process. `None` for a
-    /// process that our pid namespace does not have.
+    /// The pid, only for display: another process may have it already. `None` for a process outside
+    /// our pid namespace.
     pub pid: Option<i32>,
 }
 
-/// Asks the kernel for the peer of a connected unix socket.
+/// Returns the peer of a connected Unix socket.
 ///
 /// # Errors
 /// Fails with the error of getsockopt(2).
@@ -40,7 +40,7 @@ pub fn peer(socket: BorrowedFd<'_>) -> io::Result<Peer> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    // A socket without a peer has no ids.
+    // The kernel reports no ids for a socket without a peer.
     if length as usize != size_of::<libc::ucred>() || told.uid == libc::uid_t::MAX {
         return Err(io::Error::from_raw_os_error(libc::ENOTCONN));
     }
