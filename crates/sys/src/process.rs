@@ -1,4 +1,4 @@
-//! Processes in new namespaces and cgroups, and programs started in them.
+//! Starts processes in new namespaces and cgroups, and programs in them.
 
 use std::ffi::CString;
 use std::io;
@@ -25,16 +25,16 @@ pub mod ns {
     pub const CGROUP: u64 = libc::CLONE_NEWCGROUP as u64;
     /// Monotonic and boot clocks, for children of the caller.
     pub const TIME: u64 = 0x80;
-    /// Everything that a process of a zone joins.
+    /// All namespaces that a process of a zone joins.
     pub const ALL: u64 = USER | PID | MOUNT | UTS | IPC | NET | CGROUP | TIME;
 }
 
 /// A child process.
 #[derive(Debug)]
 pub struct Child {
-    /// As the caller's pid namespace numbers it.
+    /// The pid in the caller's pid namespace.
     pub pid: i32,
-    /// Refers to this very process, whatever happens to the number.
+    /// A pidfd, which refers to this process even if its pid is reused.
     pub pidfd: OwnedFd,
 }
 
@@ -55,15 +55,15 @@ struct CloneArgs {
     cgroup: u64,
 }
 
-/// Starts a child in the namespaces `flags` (see [`ns`]) and, when given, in the cgroup whose
-/// folder is open as `cgroup`. The child runs `body` and exits with its result. It has the standard
-/// streams and copies of `keep` under the same numbers, and no other descriptor: `body` must not
-/// use any.
+/// Starts a child process in the namespaces `flags` (see [`ns`]) and, if given, in the cgroup whose
+/// folder is open as `cgroup`. The child runs `body` and exits with its result. The child has the
+/// standard streams, and copies of `keep` with the same numbers. `body` must not use any other
+/// descriptor.
 ///
 /// # Errors
-/// Fails with the error of clone3(2); with `EBUSY` if the caller has more than one thread, because
-/// the child would have a copy of the others' locks and no thread to release them. Threads that
-/// have ended are waited for, up to [`THREAD_END_TIMEOUT`].
+/// Fails with the error of clone3(2). Fails with `EBUSY` if the caller has more than one thread:
+/// the child would have a copy of the locks of the other threads, and no thread to release them.
+/// Waits up to [`THREAD_END_TIMEOUT`] for threads that have just ended.
 pub fn fork(
     flags: u64,
     cgroup: Option<BorrowedFd<'_>>,
@@ -83,8 +83,8 @@ pub fn fork(
     }
 }
 
-/// Shows other arguments of this process in /proc/PID/cmdline, where ps(1) and pgrep(1) read them.
-/// The text stays in memory until the process ends.
+/// Sets the arguments that /proc/PID/cmdline shows for this process, where ps(1) and pgrep(1) read
+/// them. The text stays in memory until the process ends.
 ///
 /// # Errors
 /// Fails with the error of prctl(2): EPERM without CAP_SYS_RESOURCE, EINVAL if the kernel lacks it.
@@ -103,7 +103,8 @@ pub fn show_as(text: CString) -> io::Result<()> {
     };
     let start = || set(libc::PR_SET_MM_ARG_START, range.start);
     let end = || set(libc::PR_SET_MM_ARG_END, range.end);
-    // The start may never be behind the end: which way to go first depends on the places.
+    // The kernel requires that the start is never behind the end, so the order of the two calls
+    // depends on the addresses.
     start().and_then(|()| end()).or_else(|_| {
         end()?;
         start()
@@ -113,9 +114,9 @@ pub fn show_as(text: CString) -> io::Result<()> {
 /// Timeout for the kernel to release a thread that was joined.
 const THREAD_END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Waits until the caller is the only thread of its process. A thread that joins another is woken
-/// before the kernel has released that one (kernel/exit.c: exit_mm before release_task), and until
-/// then the thread counts.
+/// Waits until the caller is the only thread of its process. A joined thread still counts for a
+/// moment: the kernel wakes the joining thread before it has released the other (kernel/exit.c:
+/// exit_mm before release_task).
 fn wait_for_threads() -> io::Result<()> {
     let end = Instant::now() + THREAD_END_TIMEOUT;
     while crate::thread_count()? != 1 {
@@ -146,18 +147,18 @@ fn close_all_but(keep: &[BorrowedFd<'_>]) {
     }
 }
 
-/// The location of a program's file.
+/// The file of a program.
 #[derive(Debug)]
 pub enum Executable {
-    /// Open already; no path is looked up. It cannot be a script: the interpreter
-    /// would have no name to open it by.
+    /// An open descriptor, so that no path is looked up. The file cannot be a script, because the
+    /// interpreter would have no name with which to open it.
     Open(OwnedFd),
-    /// Looked up when it is executed.
+    /// A path, which is looked up at exec.
     Path(CString),
 }
 
 impl Executable {
-    /// The folder or file to start from, the path from there, and how to take it.
+    /// The arguments of execveat(2): the folder or file, the path relative to it, and the flags.
     fn parts(&self) -> (RawFd, *const libc::c_char, libc::c_int) {
         match self {
             Self::Open(file) => (file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH),
@@ -166,27 +167,27 @@ impl Executable {
     }
 }
 
-/// A program to start, with everything prepared before the process is made.
+/// A program to start. Everything is prepared before the process is created.
 #[derive(Debug)]
 pub struct Program {
-    /// The executable.
+    /// The file of the program.
     pub executable: Executable,
-    /// Arguments, the program's own name first.
+    /// The arguments, with the name of the program first.
     pub arguments: Vec<CString>,
-    /// `NAME=value`.
+    /// The environment, as `NAME=value`.
     pub environment: Vec<CString>,
 }
 
 impl Program {
-    /// Replaces the calling process, which keeps its standard streams and no other
-    /// descriptor. Returns only when that failed.
+    /// Executes the program in the calling process, which keeps its standard streams and no other
+    /// descriptor. Returns only on failure.
     #[must_use]
     pub fn exec(&self) -> io::Error {
         self.exec_with_blocked(&[])
     }
 
-    /// [`Program::exec`] of a program that waits for these signals: those that come
-    /// before it does so are not lost.
+    /// Does the same as [`Program::exec`] for a program that waits for these signals. A signal that
+    /// arrives before the program waits is not lost.
     #[must_use]
     pub fn exec_with_blocked(&self, signals: &[i32]) -> io::Error {
         // SAFETY: marks descriptors; those that this program still uses stay open
@@ -198,7 +199,8 @@ impl Program {
                 libc::c_uint::MAX,
                 libc::CLOSE_RANGE_CLOEXEC,
             );
-            // Better no program than one with descriptors it must not have.
+            // If a descriptor cannot be closed, the process ends, because the program must not get
+            // this descriptor.
             if marked < 0 {
                 return io::Error::last_os_error();
             }
@@ -211,13 +213,14 @@ impl Program {
         )
     }
 
-    /// [`Program::exec`] of a program that gets `pass` as descriptors 3, 4, ...
+    /// Does the same as [`Program::exec`], and passes `pass` to the program as descriptors 3, 4,
+    /// ...
     #[must_use]
     pub fn exec_passing(&self, pass: &[BorrowedFd<'_>]) -> io::Error {
         self.exec_passing_with_blocked(pass, &[])
     }
 
-    /// [`Program::exec_passing`] of a program that waits for these signals.
+    /// Does the same as [`Program::exec_passing`] for a program that waits for these signals.
     #[must_use]
     pub fn exec_passing_with_blocked(&self, pass: &[BorrowedFd<'_>], signals: &[i32]) -> io::Error {
         let count = RawFd::try_from(pass.len() + 3).unwrap_or(RawFd::MAX);
@@ -253,14 +256,13 @@ impl Program {
         exec_raw((folder, path, flags), &arguments, &environment, signals)
     }
 
-    /// Starts the program as a daemon: in a session of its own, in `cgroup` when
-    /// given, standard output on `output`, standard error on `errors`, the other streams
-    /// (and those that are not given) on /dev/null, and `pass` as descriptors 3, 4, ...
-    /// Threads of the caller do not matter.
+    /// Starts the program as a daemon: in a session of its own, in `cgroup` if given, with standard
+    /// output on `output`, standard error on `errors`, the other streams (and those that are not
+    /// given) on /dev/null, and `pass` as descriptors 3, 4, ... The caller may have threads.
     ///
     /// # Errors
-    /// When the process cannot be made. That the program cannot be executed shows
-    /// as exit status 127.
+    /// Fails if the process cannot be created. If the program cannot be executed, the process ends
+    /// with exit status 127.
     pub fn spawn_daemon(
         &self,
         cgroup: Option<BorrowedFd<'_>>,
@@ -291,7 +293,8 @@ impl Program {
         // ends in exec or _exit and never returns to the caller's code.
         unsafe {
             libc::setsid();
-            // First out of the way of the numbers that will be taken, then into place.
+            // First the descriptors move to numbers above the final ones, and then to the final
+            // ones.
             if folder >= 0 {
                 folder = moved_up(folder, count);
             }
@@ -315,10 +318,10 @@ impl Program {
     }
 }
 
-/// A copy of a descriptor at some number from `floor` up; ends the process without it.
+/// Duplicates a descriptor to a number from `floor` up. Ends the process on failure.
 ///
 /// # Safety
-/// To be called in a child that is about to execute a program.
+/// Call it only in a child that will execute a program.
 unsafe fn moved_up(fd: RawFd, floor: RawFd) -> RawFd {
     // SAFETY: copies a descriptor; the new number is free by the kernel's choice.
     let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, floor) };
@@ -328,7 +331,7 @@ unsafe fn moved_up(fd: RawFd, floor: RawFd) -> RawFd {
     copy
 }
 
-/// The array of pointers that exec takes, with the null at its end.
+/// Returns the array of pointers for exec, with the null pointer at its end.
 fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
     strings
         .iter()
@@ -337,13 +340,13 @@ fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
         .collect()
 }
 
-/// Lets a broken pipe end the program, as is the custom of commands.
+/// Makes a broken pipe end the program, as is usual for commands.
 pub fn restore_sigpipe() {
     // SAFETY: sets a default action; no handler of ours is involved.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
-/// Sends a signal by its number, real-time signals included.
+/// Sends a signal by its number, which may be a real-time signal.
 ///
 /// # Errors
 /// Fails with the error of pidfd_send_signal(2).
@@ -365,7 +368,7 @@ pub fn send_signal(pidfd: BorrowedFd<'_>, number: i32) -> io::Result<()> {
     }
 }
 
-/// Ends the process at once, running nothing of the program's on the way.
+/// Ends the process at once, and runs no exit handler of the program.
 pub fn exit_now(status: u8) -> ! {
     // SAFETY: _exit only ends the process.
     unsafe { libc::_exit(libc::c_int::from(status)) }
@@ -402,12 +405,11 @@ fn exec_raw(
     io::Error::last_os_error()
 }
 
-/// `None` in the child.
+/// Returns `None` in the child.
 ///
 /// # Safety
-/// The child is a copy of a possibly multi-threaded program: until it executes
-/// another one it may only do what is safe in a signal handler, unless the
-/// caller has a single thread.
+/// The child may be a copy of a program with several threads. Until it executes another program, it
+/// may then do only what is allowed in a signal handler.
 pub(crate) unsafe fn clone3(
     flags: u64,
     exit_signal: libc::c_int,
@@ -472,7 +474,7 @@ mod tests {
         let text = std::io::read_to_string(std::fs::File::from(ours)).unwrap();
         assert_eq!(status(&child), Some(0));
         let words: Vec<_> = text.split_whitespace().collect();
-        // 4 is the folder that ls reads.
+        // Descriptor 4 is the folder that ls reads.
         assert_eq!(words, ["y", "0", "1", "2", "3", "4"]);
     }
 

@@ -1,24 +1,24 @@
-//! Reads the processor's own description of itself, which is the same on every kernel.
+//! Reads the description of the processor from CPUID, which is the same for every kernel.
 
 use std::arch::x86_64::{__cpuid_count, CpuidResult};
 
 /// The model of a processor and its features.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Processor {
-    /// The vendor's name.
+    /// The name of the vendor.
     pub vendor: String,
-    /// Its family, model and stepping, as in the register.
+    /// The family, model and stepping, in the format of the CPUID register.
     pub signature: u32,
-    /// The feature bits, by register.
+    /// The feature bits of each CPUID register.
     pub features: Vec<(&'static str, u32)>,
 }
 
-/// Asks it. Of a processor with several kinds of cores the one that runs this.
+/// Returns the description of the core that runs this code. Other cores may be of another kind.
 #[must_use]
 pub fn find() -> Processor {
     let most = ask(0, 0).eax;
     let most_extended = ask(0x8000_0000, 0).eax;
-    // A leaf that it does not have returns the values of another one.
+    // For an unsupported leaf, CPUID returns the values of another leaf.
     let leaf = |number: u32, part: u32| match number <= most
         || (number >= 0x8000_0000 && number <= most_extended)
     {
@@ -43,7 +43,8 @@ pub fn find() -> Processor {
         vendor: String::from_utf8_lossy(&vendor.concat()).into_owned(),
         signature: first.eax,
         features: vec![
-            // Without the features that the kernel has enabled: OSXSAVE, the APIC, OSPKE.
+            // These feature bits depend on the kernel's settings and are left out: OSXSAVE, the
+            // APIC, OSPKE.
             ("1.ecx", first.ecx & !(1 << 27)),
             ("1.edx", first.edx & !(1 << 9)),
             ("7.ebx", seventh.ebx),
@@ -79,10 +80,10 @@ mod tests {
         let one = find();
         assert_eq!(one.vendor.len(), 12);
         assert_ne!(one.signature, 0);
-        // SSE2, which every one has.
+        // Every x86-64 processor has SSE2.
         let bits = one.features.iter().find(|(name, _)| *name == "1.edx");
         assert_ne!(bits.unwrap().1 & 1 << 26, 0);
-        // On whatever core this runs.
+        // The test may run on any core.
         for _ in 0..100 {
             assert_eq!(find(), one);
             std::thread::yield_now();

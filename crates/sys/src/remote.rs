@@ -1,47 +1,49 @@
-//! System calls in another process, on its behalf: ptrace(2).
+//! Runs system calls in another process: ptrace(2).
 //!
-//! For operations that a process can do only for itself, but has no code for: here a userfaultfd
-//! for its own memory.
+//! Some operations must be done by a process itself, but its program has no code for them. One
+//! example is a userfaultfd for its own memory.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// A request of ptrace(2); its type differs between C libraries.
+/// A request of ptrace(2). Its type differs between C libraries.
 #[cfg(target_env = "musl")]
 type Request = libc::c_int;
-/// See above.
+/// The type of a ptrace request in this C library.
 #[cfg(not(target_env = "musl"))]
 type Request = libc::c_uint;
 
-/// It dies with us.
+/// The traced process is killed when this process ends.
 const EXIT_KILL: usize = 1 << 20;
 
-/// Maximum number of bytes that are searched in the kernel's page of code of each process.
+/// Maximum number of bytes to search in the kernel's code page of a process.
 const MAX_CODE_BYTES: u64 = 1 << 16;
 
-/// A process whose first thread stands still. It goes on where it was when this is
-/// dropped; it dies when we die before that, as it would go on with our call's registers.
+/// A process whose first thread is stopped. It continues where it was when this value is dropped.
+/// If our process dies before that, the stopped process is killed, because it would continue with
+/// the registers of our call.
 #[derive(Debug)]
 pub struct Stopped {
     pid: libc::pid_t,
     before: libc::user_regs_struct,
-    /// The address of an instruction that calls the kernel.
+    /// The address of a system call instruction.
     call: u64,
-    /// A signal that came meanwhile, for later; 0 for none.
+    /// A signal that arrived in the meantime and is delivered later; 0 means none.
     signal: libc::c_int,
     gone: bool,
 }
 
 impl Stopped {
-    /// Stops a process; it must be one of x86-64.
+    /// Stops a process, which must be an x86-64 program.
     ///
     /// # Errors
-    /// EPERM if it is not permitted, ESRCH when the process is gone.
+    /// Fails with EPERM if the caller may not trace the process, and with ESRCH if the process has
+    /// ended.
     pub fn new(pid: i32) -> io::Result<Self> {
         let call = kernel_call(pid)?;
         request(libc::PTRACE_SEIZE, pid, 0, EXIT_KILL)?;
-        // From here on it must be let go.
+        // From here on, every error path must release the process.
         let mut stopped = Self {
             pid,
             before: registers(),
@@ -55,7 +57,7 @@ impl Stopped {
             if status >> 16 == libc::PTRACE_EVENT_STOP {
                 break;
             }
-            // The process stopped for a signal: deliver it, and wait for the next stop.
+            // A signal stopped the process: deliver this signal, and wait for the next stop.
             let signal = usize::try_from(libc::WSTOPSIG(status)).unwrap_or(0);
             request(libc::PTRACE_CONT, pid, 0, signal)?;
         }
@@ -63,16 +65,16 @@ impl Stopped {
         Ok(stopped)
     }
 
-    /// Has it call the kernel; the call must not wait for anything.
+    /// Makes the process execute a system call, which must not block.
     ///
     /// # Errors
-    /// Fails with the error of the call itself or of ptrace(2).
+    /// Fails with the error of the system call itself, or of ptrace(2).
     pub fn call(&mut self, number: i64, arguments: [u64; 3]) -> io::Result<u64> {
         let [first, second, third] = arguments;
         let mut registers = self.before;
         registers.rip = self.call;
         registers.rax = u64::try_from(number).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // It is in no call that would have to be begun again.
+        // With this value the kernel restarts no interrupted system call of the process.
         registers.orig_rax = u64::MAX;
         (registers.rdi, registers.rsi, registers.rdx) = (first, second, third);
         self.set(&registers)?;
@@ -107,7 +109,7 @@ impl Stopped {
         request(libc::PTRACE_SETREGS, self.pid, 0, at)
     }
 
-    /// Waits until it stands still again.
+    /// Waits until the process is stopped again.
     fn wait(&mut self) -> io::Result<libc::c_int> {
         let mut status = 0;
         loop {
@@ -136,7 +138,7 @@ impl Drop for Stopped {
         if self.gone {
             return;
         }
-        // Never set when it was not stopped at all.
+        // `before` is still zero if the process was never stopped.
         if self.before.rip != 0 {
             let _ = self.set(&self.before);
         }
@@ -150,7 +152,7 @@ fn registers() -> libc::user_regs_struct {
     unsafe { std::mem::zeroed() }
 }
 
-/// Returns the address of a system call instruction in the kernel's own page of code in a process.
+/// Returns the address of a system call instruction in the kernel's code page of a process.
 fn kernel_call(pid: i32) -> io::Result<u64> {
     let none = || io::Error::from(io::ErrorKind::Unsupported);
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
@@ -189,7 +191,7 @@ mod tests {
             .spawn()
             .unwrap();
         let pid = i32::try_from(other.id()).unwrap();
-        // Not before it is that program.
+        // Waits until the child executes that program.
         while !std::fs::read_to_string(format!("/proc/{pid}/comm"))
             .unwrap()
             .starts_with("sleep")

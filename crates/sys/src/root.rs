@@ -1,7 +1,7 @@
-//! Opens files of a root that other parties write to: a zone's, an archive's, a guest's.
+//! Opens files in a root that an untrusted party can write to: of a zone, an archive, or a guest.
 //!
-//! Every link on the way leads to where a system would follow it whose root that is, and
-//! so to nothing outside of it.
+//! Each symbolic link is resolved as a system with this root would resolve it, so no path leads
+//! outside the root.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -10,8 +10,8 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// Opens `path`, which may begin with a `/`; the root itself if it is empty. The
-/// descriptor is never inherited. No pipe and no terminal holds up who opens it.
+/// Opens `path`, which may begin with a `/`, in the root. An empty path opens the root itself. The
+/// descriptor is closed on exec. A pipe or terminal does not block the open.
 ///
 /// # Errors
 /// Fails with the error of openat2(2).
@@ -21,7 +21,7 @@ pub fn open(root: impl AsFd, path: impl AsRef<Path>, flags: OFlags) -> Result<Ow
         path => path,
     };
     let mut flags = flags | OFlags::CLOEXEC;
-    // Which openat2 refuses for a mere path.
+    // openat2 refuses this flag together with O_PATH.
     if !flags.contains(OFlags::PATH) {
         flags |= OFlags::NONBLOCK | OFlags::NOCTTY;
     }
@@ -29,11 +29,11 @@ pub fn open(root: impl AsFd, path: impl AsRef<Path>, flags: OFlags) -> Result<Ow
     rustix::fs::openat2(root, path, flags, Mode::empty(), resolve)
 }
 
-/// Opens a regular file to read it; none when there is something else or nothing. Other
-/// kinds are never opened, because a device may react to an open.
+/// Opens a regular file for reading. Returns `None` if the path does not exist or is another kind
+/// of file. Other kinds are never opened, because a device may react to an open.
 ///
 /// # Errors
-/// Fails with the error of the kernel; a file that does not exist is no error.
+/// Fails with the error of the kernel. A missing file is not an error.
 pub fn file(root: impl AsFd, path: impl AsRef<Path>) -> Result<Option<File>, Errno> {
     let found = match open(root, path, OFlags::PATH) {
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
@@ -43,7 +43,7 @@ pub fn file(root: impl AsFd, path: impl AsRef<Path>) -> Result<Option<File>, Err
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Ok(None);
     }
-    // The same file, whatever bears its name by now.
+    // This opens the same file, even if its name was given to another file in between.
     let same = format!("/proc/thread-self/fd/{}", found.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     rustix::fs::open(same, flags, Mode::empty()).map(|fd| Some(fd.into()))
@@ -55,7 +55,7 @@ mod tests {
     use std::io::Read;
     use std::os::unix::fs::symlink;
 
-    /// A folder with `root` and, beside it, files that must not be reached.
+    /// Makes a folder with `root`, and beside `root` files that must not be reachable.
     fn tree() -> (tempfile::TempDir, OwnedFd) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("root");

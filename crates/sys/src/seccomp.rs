@@ -1,32 +1,34 @@
-//! Loading of system call filters (seccomp(2)), and answering for those that ask.
+//! Loads system call filters (seccomp(2)), and answers the system calls that a filter reports.
 
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// Before Linux 5.16 a filter without this flag makes every process under it pay for
-/// mitigations of speculation, which cost far more than the filter itself.
+/// Before Linux 5.16, a filter without this flag turns on mitigations of speculation for every
+/// process under it. They cost far more than the filter itself.
 const SPEC_ALLOW: libc::c_ulong = 1 << 2;
 const NEW_LISTENER: libc::c_ulong = 1 << 3;
-/// A call that is being answered is not begun again for any signal (Linux 5.19).
+/// With this flag (Linux 5.19), no signal except a fatal one interrupts a call whose answer is in
+/// progress.
 const WAIT_KILLABLE: libc::c_ulong = 1 << 5;
 
-/// Puts the calling thread, and all it will execute, under a filter. Each word is
-/// one classic BPF instruction as `struct sock_filter` has it in memory.
+/// Puts the calling thread, and every program that it will execute, under a filter. Each word is
+/// one classic BPF instruction, a `struct sock_filter` in memory.
 ///
 /// # Errors
-/// `EINVAL` for a program the kernel refuses, `EACCES` without CAP_SYS_ADMIN in
-/// the thread's user namespace (the filter must not need no_new_privs: setuid
-/// programs work inside zones).
+/// Fails with `EINVAL` if the kernel refuses the program, and with `EACCES` without CAP_SYS_ADMIN
+/// in the thread's user namespace (the filter must not need no_new_privs, because setuid programs
+/// work inside zones).
 pub fn install(program: &[u64]) -> io::Result<()> {
     load(program, SPEC_ALLOW).map(drop)
 }
 
-/// [`install`] of a filter that asks (`SECCOMP_RET_USER_NOTIF`): the process that has the
-/// descriptor is asked, see [`receive`]. Once no process has it such calls fail with ENOSYS.
+/// Does the same as [`install`] for a filter that reports calls (`SECCOMP_RET_USER_NOTIF`). The
+/// process with the returned descriptor answers them, see [`receive`]. When no process has the
+/// descriptor, such calls fail with ENOSYS.
 ///
 /// # Errors
-/// As [`install`]; `EBUSY` below another filter that asks.
+/// Fails like [`install`], and with `EBUSY` if the thread already has a filter that reports calls.
 pub fn install_asking(program: &[u64]) -> io::Result<OwnedFd> {
     let flags = SPEC_ALLOW | NEW_LISTENER;
     let listener = match load(program, flags | WAIT_KILLABLE) {
@@ -64,21 +66,21 @@ fn load(program: &[u64], flags: libc::c_ulong) -> io::Result<RawFd> {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Call {
-    /// Tells it from all others of the same filter.
+    /// The number that identifies the call among all calls of the same filter.
     pub id: u64,
-    /// The caller's pid, as the receiver's pid namespace numbers it.
+    /// The caller's pid in the pid namespace of the receiver.
     pub pid: u32,
     flags: u32,
     /// The number of the call, in the table of `architecture`.
     pub number: i32,
-    /// As AUDIT_ARCH_* has it.
+    /// The architecture, as a value of AUDIT_ARCH_*.
     pub architecture: u32,
     instruction_pointer: u64,
-    /// Its arguments.
+    /// The arguments of the call.
     pub arguments: [u64; 6],
 }
 
-/// `struct seccomp_notif_resp`.
+/// An answer to a call: `struct seccomp_notif_resp`.
 #[repr(C)]
 struct Answer {
     id: u64,
@@ -87,13 +89,13 @@ struct Answer {
     flags: u32,
 }
 
-// _IOWR('!', 0, struct seccomp_notif) and its like, the same on every architecture
+// The numbers _IOWR('!', 0, struct seccomp_notif) and the next ones, the same on every architecture
 // that we build for.
 const RECEIVE: u64 = 0xc000_2100 | (size_of::<Call>() as u64) << 16;
 const SEND: u64 = 0xc000_2101 | (size_of::<Answer>() as u64) << 16;
 const IS_VALID: u64 = 0x4000_2102 | (size_of::<u64>() as u64) << 16;
 
-/// Takes the next call; `None` when the one that woke the caller is gone again.
+/// Returns the next call; `None` if the caller of that call has ended.
 ///
 /// # Errors
 /// Fails with the error of the ioctl.
@@ -111,17 +113,17 @@ pub fn receive(listener: BorrowedFd<'_>) -> io::Result<Option<Call>> {
     }
 }
 
-/// Tells whether a call still waits: its number of a process was not given away.
+/// Returns true if a call still waits. Then the pid of its caller has not been reused.
 #[must_use]
 pub fn is_waiting(listener: BorrowedFd<'_>, id: u64) -> bool {
     // SAFETY: the kernel reads the eight bytes of `id`.
     unsafe { libc::ioctl(listener.as_raw_fd(), IS_VALID as _, &raw const id) == 0 }
 }
 
-/// Lets a call return 0, or fail with an error number.
+/// Makes a call return 0, or fail with an error number.
 ///
 /// # Errors
-/// `ENOENT` when the caller is gone.
+/// Fails with `ENOENT` if the caller has ended.
 pub fn answer(listener: BorrowedFd<'_>, id: u64, result: Result<(), i32>) -> io::Result<()> {
     let answer = Answer {
         id,
@@ -143,7 +145,7 @@ mod tests {
 
     #[test]
     fn requests_are_numbered_as_the_kernel_does() {
-        // Printed by a C program with <linux/seccomp.h>.
+        // These numbers were printed by a C program with <linux/seccomp.h>.
         assert_eq!(
             (RECEIVE, SEND, IS_VALID),
             (0xc050_2100, 0xc018_2101, 0x4008_2102)

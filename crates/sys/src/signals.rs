@@ -1,16 +1,16 @@
-//! Signals taken as events of a poll loop instead of by handlers.
+//! Receives signals as events of a poll loop, without signal handlers.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-/// Signals that the process no longer acts on but reads, see [`Taken::next`].
+/// Signals that no longer have their action: the process reads them, see [`Taken::next`].
 #[derive(Debug)]
 pub struct Taken(OwnedFd);
 
 impl Taken {
-    /// Takes those of `numbers` that are not ignored: signals that the caller set to be ignored
+    /// Receives the signals of `numbers` that are not ignored. Signals that the caller made ignored
     /// (nohup, a shell's `&`) stay ignored. The process must have one thread.
     ///
     /// # Errors
@@ -34,12 +34,12 @@ impl Taken {
         }
     }
 
-    /// The next signal that has arrived, if any; does not wait.
+    /// Returns the next signal that has arrived, if there is one. Does not wait.
     #[must_use]
     pub fn next(&self) -> Option<i32> {
         let mut record = [0; size_of::<libc::signalfd_siginfo>()];
         match rustix::io::read(&self.0, &mut record) {
-            // The record begins with the number.
+            // The record begins with the number of the signal.
             Ok(length) if length == record.len() => {
                 let number = record.first_chunk().copied().map(u32::from_ne_bytes);
                 number.and_then(|number| i32::try_from(number).ok())
@@ -55,10 +55,10 @@ impl AsFd for Taken {
     }
 }
 
-/// The signal of a process that writes into a pipe without a reader.
+/// The signal for a process that writes to a pipe without a reader.
 pub const PIPE: i32 = libc::SIGPIPE;
 
-/// Ignores signals, as long as the process runs this program.
+/// Ignores signals until the process executes another program.
 pub fn ignore(numbers: &[i32]) {
     for &number in numbers {
         // SAFETY: no handler is involved.
@@ -66,11 +66,11 @@ pub fn ignore(numbers: &[i32]) {
     }
 }
 
-/// Gives every signal its default action, in a child that is about to execute a
-/// program; ignored ones would stay ignored there.
+/// Resets every signal to its default action in a child that will execute a program. Without this,
+/// ignored signals stay ignored in that program.
 pub fn reset_all() {
-    // The kernel's own structure, which has at most 32 bytes: all zero is the default
-    // action, no flags, an empty mask.
+    // The kernel's own structure has at most 32 bytes. All zeros mean the default action, no flags,
+    // and an empty mask.
     let default = [0_u64; 4];
     for number in 1..=LAST {
         // SAFETY: installs no handler. Not by the C library, which keeps some signals
@@ -87,10 +87,10 @@ pub fn reset_all() {
     }
 }
 
-/// Signals are numbered from 1 to this.
+/// The highest signal number; the lowest is 1.
 const LAST: libc::c_int = 64;
 
-/// Ends the process as the signal would have done if it had not been taken.
+/// Ends the process as the signal itself would have ended it.
 pub fn die_by(number: i32) -> ! {
     let mut set = empty_set();
     // SAFETY: plain calls on a set of ours; the default action ends the process, no
@@ -101,7 +101,7 @@ pub fn die_by(number: i32) -> ! {
         libc::raise(number);
         libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut());
     }
-    // Not reached with a signal whose default is to end the process.
+    // A signal whose default action ends the process never reaches this line.
     let status = u8::try_from(number.saturating_add(128)).unwrap_or(u8::MAX);
     crate::process::exit_now(status)
 }

@@ -1,6 +1,5 @@
 //! Sets the attributes that a process inherits besides its memory and descriptors: limits,
-//! priority, processors, file mode mask. Those of an administrator's shell are not those of a login
-//! in a zone.
+//! priority, CPUs, umask. A login in a zone must not inherit those of the administrator's shell.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,19 +8,19 @@ use std::ptr;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::Pid;
 
-/// The file in which Linux keeps how ready it is to kill a process that lacks memory.
+/// The file with the OOM score adjustment of a process.
 const OOM_SCORE: &str = "oom_score_adj";
 
-/// The file mode mask of a fresh login.
+/// The umask of a fresh login.
 const UMASK: Mode = Mode::from_raw_mode(0o022);
 
-/// Memory of a process that goes into its core, as the kernel has it by default: private and
-/// shared memory, headers of programs, and large pages.
+/// The parts of memory that Linux writes to a core dump by default: private and shared memory,
+/// headers of programs, and huge pages.
 const CORE_OF_DEFAULT: &[u8] = b"0x33";
 
-/// Resets the inherited settings of the calling process, which must have one thread, except limits:
-/// scheduling class and I/O priority, personality, the parts of memory in core dumps, memory
-/// policy, and timer slack. Each is tried; settings that this host does not have are skipped.
+/// Resets the inherited settings of the calling process, except limits: scheduling class and I/O
+/// priority, personality, the memory parts of core dumps, memory policy, and timer slack. The
+/// process must have one thread. Settings that this host does not have are skipped.
 pub fn forget_caller() {
     let priority: libc::c_int = 0;
     const IOPRIO_WHO_PROCESS: libc::c_int = 1;
@@ -48,15 +47,14 @@ pub fn forget_caller() {
     }
 }
 
-/// Gives the calling process, which must have one thread, the resource limits,
-/// nice value, processors and OOM adjustment that `model` has, the common
-/// scheduling class, and the file mode mask of a fresh login. `model` is a number
-/// of the caller's pid namespace, and of /proc's for `model_in_proc`; `owner` is the user who
-/// owns its user namespace.
+/// Copies the resource limits, nice value, CPUs and OOM score adjustment of the process `model` to
+/// the calling process, and sets the default scheduling class and the umask of a fresh login. The
+/// caller must have one thread. `model` is a pid in the caller's pid namespace, `model_in_proc` is
+/// the pid of the same process in /proc, and `owner` is the user who owns its user namespace.
 ///
 /// # Errors
-/// When a limit cannot be read or set. The others are set as far as possible: `model` may forbid
-/// itself CPUs that the caller's cgroups would allow.
+/// Fails if a limit cannot be read or set. The others are still set as far as possible: `model` may
+/// have given up CPUs that the caller's cgroups would allow.
 pub fn take_from(model: Pid, model_in_proc: Pid, owner: u32) -> io::Result<()> {
     copy_limits(model, owner)?;
     rustix::process::umask(UMASK);
@@ -75,7 +73,7 @@ fn copy_limits(model: Pid, owner: u32) -> io::Result<()> {
     let model = model.as_raw_nonzero().get();
     for resource in 0..=LAST_LIMIT {
         let wanted = match limit(resource, model, None) {
-            // Without CAP_SYS_RESOURCE, in a container, only the owner may look.
+            // Without CAP_SYS_RESOURCE, as in a container, only the owner can read the limits.
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
                 crate::idmap::with_effective_user(owner, || limit(resource, model, None))
                     .map_err(io::Error::other)??
@@ -83,7 +81,8 @@ fn copy_limits(model: Pid, owner: u32) -> io::Result<()> {
             other => other?,
         };
         match limit(resource, 0, Some(&wanted)) {
-            // Without CAP_SYS_RESOURCE, in a container, no higher than the caller's.
+            // Without CAP_SYS_RESOURCE, as in a container, a limit cannot be higher than the
+            // caller's.
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
                 let most = limit(resource, 0, None)?.rlim_max;
                 let lower = libc::rlimit64 {
@@ -98,7 +97,7 @@ fn copy_limits(model: Pid, owner: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the limit that the process `whose` (0: the caller) has, and sets a new one.
+/// Sets a limit of the process `whose` (0: the caller) and returns the former one.
 fn limit(
     resource: LimitNumber,
     whose: libc::pid_t,
@@ -116,7 +115,7 @@ fn limit(
     }
 }
 
-/// The type of the C library's numbers of limits.
+/// The C library's type for the numbers of limits.
 #[cfg(target_env = "gnu")]
 type LimitNumber = libc::__rlimit_resource_t;
 #[cfg(not(target_env = "gnu"))]
@@ -136,6 +135,6 @@ fn copy_oom_score(model: Pid) {
             let file = of("self", OFlags::WRONLY)?;
             rustix::io::write(file.as_fd(), &text[..length])
         });
-    // /proc may be of another pid namespace, in a container: then it stays.
+    // In a container, /proc may belong to another pid namespace: then the setting stays.
     let _ = copied;
 }

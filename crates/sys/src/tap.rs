@@ -1,4 +1,4 @@
-//! Tap devices: network cards of machines (drivers/net/tun.c).
+//! Makes tap devices: network cards of guests (drivers/net/tun.c).
 
 use std::fs::File;
 use std::io;
@@ -9,11 +9,11 @@ const IFF_TAP: libc::c_short = 0x2;
 const IFF_NO_PI: libc::c_short = 0x1000;
 const IFF_VNET_HDR: libc::c_short = 0x4000;
 
-/// Makes a tap device of this name in the calling thread's network namespace. It is
-/// there as long as the descriptor is open somewhere, and down.
+/// Makes a tap device with this name in the calling thread's network namespace. The device is down.
+/// It exists as long as any process has the descriptor open.
 ///
 /// # Errors
-/// Fails with the error of the device, and if the name is too long.
+/// Fails with the error of the device, or if the name is too long.
 pub fn make(name: &str) -> io::Result<OwnedFd> {
     let file = File::options()
         .read(true)
@@ -21,7 +21,7 @@ pub fn make(name: &str) -> io::Result<OwnedFd> {
         .open("/dev/net/tun")?;
     // SAFETY: a structure of numbers and arrays of them; zeros are a value of it.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // One byte is for the end of the name.
+    // The last byte is for the zero at the end of the name.
     if name.is_empty() || name.len() >= request.ifr_name.len() {
         return Err(io::ErrorKind::InvalidInput.into());
     }

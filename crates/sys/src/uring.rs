@@ -1,7 +1,7 @@
-//! Reads and writes of files that go on beside the program: io_uring(7).
+//! Reads and writes files in the background, while the program continues: io_uring(7).
 //!
-//! A [`Buffer`] that is in flight belongs to the kernel: it goes into the [`Ring`] and comes back
-//! with its result, so no code can touch or free it meanwhile.
+//! During an operation, its [`Buffer`] belongs to the kernel: it moves into the [`Ring`], and
+//! returns with the result. So no code can use or free the buffer in the meantime.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
@@ -14,10 +14,10 @@ use io_uring::{IoUring, opcode, squeue, types};
 /// Alignment in bytes of addresses, offsets and lengths that satisfies O_DIRECT on every disk.
 pub const ALIGNMENT: usize = 4096;
 
-/// From this size on a buffer lies in huge pages where the kernel has some.
+/// From this size on, in bytes, a buffer is in huge pages if the kernel has free ones.
 const HUGE: usize = 2 << 20;
 
-/// Memory that O_DIRECT takes: aligned, and of a whole number of blocks.
+/// Memory that is suitable for O_DIRECT: aligned, and with a length of whole blocks.
 #[derive(Debug)]
 pub struct Buffer {
     start: NonNull<u8>,
@@ -30,10 +30,11 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Zeroed memory of this many bytes or a few more; none is one block.
+    /// Returns zeroed memory of this number of bytes, rounded up to whole blocks; at least one
+    /// block.
     ///
     /// # Panics
-    /// When there is no memory, or when this is more than an address can say.
+    /// Fails if there is not enough memory, or if the number is above the address range.
     #[must_use]
     pub fn new(length: usize) -> Self {
         let align = if length >= HUGE { HUGE } else { ALIGNMENT };
@@ -80,14 +81,14 @@ impl DerefMut for Buffer {
     }
 }
 
-/// The result of a read or write.
+/// The result of a read or a write.
 #[derive(Debug)]
 pub struct Landed {
-    /// The buffer that went out.
+    /// The buffer of the operation.
     pub buffer: Buffer,
     /// The caller's number for the operation.
     pub tag: u64,
-    /// The number of bytes that were moved: fewer than requested is no error.
+    /// The number of bytes that were read or written. Fewer bytes than requested are not an error.
     pub result: io::Result<usize>,
 }
 
@@ -95,7 +96,7 @@ pub struct Landed {
 pub struct Ring {
     ring: IoUring,
     flying: Vec<Option<(Buffer, u64)>>,
-    /// The kernel refused the queue itself: its entries are lost.
+    /// True if the kernel refused the queue itself: its entries are lost.
     broken: bool,
 }
 
@@ -108,14 +109,14 @@ impl std::fmt::Debug for Ring {
     }
 }
 
-/// Why a buffer did not get under way; it comes back.
+/// The reason why an operation could not start. Its buffer is returned with it.
 pub type Refused = (Buffer, io::Error);
 
 impl Ring {
-    /// A queue for up to `depth` operations at a time.
+    /// Returns a queue for up to `depth` operations at a time.
     ///
     /// # Errors
-    /// Fails with the error of io_uring_setup(2): EPERM where a host forbids it, ENOSYS in old
+    /// Fails with the error of io_uring_setup(2): EPERM if the host forbids io_uring, ENOSYS in old
     /// kernels and in sandboxes.
     pub fn new(depth: usize) -> io::Result<Self> {
         let entries = u32::try_from(depth).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -127,16 +128,17 @@ impl Ring {
         })
     }
 
-    /// Returns the number of operations that are under way, or have ended and were not fetched.
+    /// Returns the number of operations that are in progress, or that have ended and were not
+    /// fetched.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.flying.iter().flatten().count()
     }
 
-    /// Begins to write the first `length` bytes of the buffer at `offset`.
+    /// Starts to write the first `length` bytes of the buffer at `offset`.
     ///
     /// # Errors
-    /// The buffer, when the queue is full or broken.
+    /// Fails and returns the buffer if the queue is full or broken.
     pub fn write(
         &mut self,
         file: BorrowedFd<'_>,
@@ -152,10 +154,10 @@ impl Ring {
         self.begin(entry, buffer, tag)
     }
 
-    /// Begins to read `length` bytes at `offset` into the buffer.
+    /// Starts to read `length` bytes at `offset` into the buffer.
     ///
     /// # Errors
-    /// As [`Ring::write`].
+    /// Fails like [`Ring::write`].
     pub fn read(
         &mut self,
         file: BorrowedFd<'_>,
@@ -187,7 +189,7 @@ impl Ring {
         self.flying[slot] = Some((buffer, tag));
         while let Err(error) = self.ring.submit() {
             if !is_passing(&error) {
-                // The entry may lie in the queue: its buffer must stay, too.
+                // The kernel may already have the entry, so its buffer must stay, too.
                 self.broken = true;
                 return Err((Buffer::new(0), error));
             }
@@ -196,7 +198,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Returns an operation that has ended, if there is any.
+    /// Returns the result of an operation that has ended, if there is one.
     pub fn landed(&mut self) -> Option<Landed> {
         let done = self.ring.completion().next()?;
         let slot = usize::try_from(done.user_data()).ok()?;
@@ -210,10 +212,10 @@ impl Ring {
         })
     }
 
-    /// Waits for the next that ends; `None` when nothing is under way.
+    /// Waits for the next operation that ends. Returns `None` if no operation is in progress.
     ///
     /// # Errors
-    /// When the kernel refuses the queue.
+    /// Fails if the kernel refuses the queue.
     pub fn wait(&mut self) -> io::Result<Option<Landed>> {
         loop {
             if let Some(landed) = self.landed() {
@@ -239,13 +241,13 @@ impl Drop for Ring {
     fn drop(&mut self) {
         while matches!(self.wait(), Ok(Some(_))) {}
         for left in self.flying.drain(..).flatten() {
-            // The kernel may still use it: better never freed than reused.
+            // The kernel may still use this memory, so it is never freed.
             std::mem::forget(left);
         }
     }
 }
 
-/// No longer than the buffer, nor than one operation may be.
+/// The length is limited by the buffer and by the maximum of one operation.
 fn clipped(buffer: &Buffer, length: usize) -> u32 {
     u32::try_from(length.min(buffer.len())).unwrap_or(1 << 30)
 }
@@ -312,7 +314,7 @@ mod tests {
                     assert!(landed.buffer[..2048].iter().all(|byte| *byte == 1));
                     assert!(landed.buffer[2048..].iter().all(|byte| *byte == 2));
                 }
-                // Behind the end.
+                // This offset is behind the end of the file.
                 _ => assert_eq!(landed.result.unwrap(), 0),
             }
         }
