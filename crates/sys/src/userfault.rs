@@ -1,8 +1,8 @@
-//! Answering page faults of a process from another thread or process:
-//! userfaultfd(2), for shared memory.
+//! Answers page faults of a process from another thread or process: userfaultfd(2), for shared
+//! memory.
 //!
-//! A page of an armed range that is missing stops the thread that touches it, until the page is
-//! [published](Userfault::publish) (it is in the file by then) or is made to be
+//! A thread that touches a missing page of an armed range stops. It continues after the page is
+//! [published](Userfault::publish), when the page is in the file, or after the page is mapped as
 //! [zero](Userfault::zero).
 
 use std::io;
@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 const PAGE: u64 = 4096;
 
-// linux/userfaultfd.h; the numbers are part of the kernel's interface.
+// Numbers of linux/userfaultfd.h, which are part of the kernel's interface.
 const API: u64 = 0xaa;
 #[cfg(target_arch = "x86_64")]
 const USERFAULTFD_IOC_NEW: u64 = 0xaa00;
@@ -26,19 +26,19 @@ const MODE_MISSING: u64 = 1;
 const MODE_MINOR: u64 = 1 << 2;
 const EVENT_PAGEFAULT: u64 = 0x12;
 const USER_MODE_ONLY: libc::c_int = 1;
-/// The size of a message.
+/// The size of a message of userfaultfd, in bytes.
 const MESSAGE: usize = 32;
 
-/// Whose faults are answered.
+/// The page faults that are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// Those of system calls, too: this needs privilege on most hosts.
+    /// Faults of the program and of its system calls. This needs a privilege on most hosts.
     Everybody,
-    /// Those of the program itself; a system call that touches a missing page fails.
+    /// Only faults of the program itself. A system call that touches a missing page fails.
     Programs,
 }
 
-/// A descriptor through which faults come.
+/// A descriptor from which page faults are read.
 #[derive(Debug)]
 pub struct Userfault(OwnedFd);
 
@@ -49,21 +49,22 @@ impl AsFd for Userfault {
 }
 
 impl From<OwnedFd> for Userfault {
-    /// Takes the descriptor of another process, which must be nonblocking. Ranges of that process
-    /// are armed through it.
+    /// Uses the descriptor of another process, which must be nonblocking. The ranges of that
+    /// process are armed through it.
     fn from(descriptor: OwnedFd) -> Self {
         Self(descriptor)
     }
 }
 
-/// The device that makes such descriptors for every process that has it open, without privilege;
-/// from Linux 6.1 on.
+/// The device that creates such descriptors, without a privilege, for every process that has it
+/// open; since Linux 6.1.
 pub const DEVICE: &str = "/dev/userfaultfd";
 
 impl Userfault {
-    /// A descriptor for the memory of a process that stands still: it makes one by the device that
-    /// it has open as `device`, and loses that one. It keeps the new one, as the number that is
-    /// returned too, so that armed ranges stay armed when we end.
+    /// Returns a descriptor for the memory of a stopped process. The process creates the descriptor
+    /// with its open descriptor `device`, which is then closed. The process keeps the new
+    /// descriptor under the number that is returned too, so that armed ranges stay armed when the
+    /// caller ends.
     ///
     /// # Errors
     /// Fails with the error of ioctl(2) or pidfd_getfd(2).
@@ -83,10 +84,10 @@ impl Userfault {
         Ok((Self(ours), number))
     }
 
-    /// A descriptor for the memory of this process.
+    /// Returns a descriptor for the memory of this process.
     ///
     /// # Errors
-    /// EPERM without privilege, ENOSYS where the kernel has none.
+    /// Fails with EPERM without the privilege, and with ENOSYS if the kernel has no userfaultfd.
     pub fn new(whose: Whose) -> io::Result<Self> {
         let flags = libc::O_CLOEXEC
             | libc::O_NONBLOCK
@@ -104,11 +105,11 @@ impl Userfault {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(descriptor) }))
     }
 
-    /// Agrees with the kernel on the needed features: missing and minor faults of shared memory.
-    /// Once for each descriptor, before anything else.
+    /// Negotiates the needed features with the kernel: missing and minor faults of shared memory.
+    /// This must be the first call on each descriptor, once.
     ///
     /// # Errors
-    /// EINVAL when the kernel (older than 5.14) lacks it or it was done before.
+    /// Fails with EINVAL if the kernel is older than 5.14, or after an earlier call.
     pub fn agree(&self) -> io::Result<()> {
         let mut words = [API, FEATURE_MISSING_SHMEM | FEATURE_MINOR_SHMEM, 0];
         self.call(UFFDIO_API, &mut words)
@@ -123,11 +124,11 @@ impl Userfault {
         self.call(UFFDIO_REGISTER, &mut words)
     }
 
-    /// Lets the range go: faults are the kernel's again, and who waits goes on.
+    /// Disarms a range: the kernel handles its faults again, and waiting threads continue.
     ///
-    /// The kernel (6.18 at least, since faults are handled under the lock of a mapping alone) wakes
-    /// the waiting threads before it takes that lock. A thread that faults in between would wait
-    /// without end, so all are woken once more after.
+    /// The kernel wakes the waiting threads before it takes the lock of the mapping (Linux 6.18 at
+    /// least, because faults need only that lock). A thread with a fault in between would wait
+    /// forever, so all threads are woken once more afterwards.
     ///
     /// # Errors
     /// Fails with the error of ioctl_userfaultfd(2).
@@ -137,16 +138,16 @@ impl Userfault {
         let_go.and(woken)
     }
 
-    /// Maps pages that are in the file. Those that are mapped already stay so.
+    /// Maps pages that are in the file. Pages that are already mapped do not change.
     ///
     /// # Errors
-    /// EFAULT when a page is not in the file; ESRCH when the process is gone.
+    /// Fails with EFAULT if a page is not in the file, and with ESRCH if the process has ended.
     pub fn publish(&self, address: u64, length: u64) -> io::Result<()> {
         self.each(UFFDIO_CONTINUE, address, length)
     }
 
-    /// Maps zeros where the file has nothing. A page that the file has is an error,
-    /// EEXIST; one that is mapped already stays so.
+    /// Maps zeros for pages that the file does not have. A page that is already mapped does not
+    /// change. Fails with EEXIST for a page that the file has.
     ///
     /// # Errors
     /// Fails with the error of ioctl_userfaultfd(2).
@@ -160,8 +161,8 @@ impl Userfault {
         }
     }
 
-    /// Wakes who waits for pages of a range. The two above do it, too, but not for
-    /// pages that are mapped already.
+    /// Wakes the threads that wait for pages of a range. [`Userfault::publish`] and
+    /// [`Userfault::zero`] do this as well, but not for pages that are already mapped.
     ///
     /// # Errors
     /// Fails with the error of ioctl_userfaultfd(2).
@@ -169,7 +170,7 @@ impl Userfault {
         self.call(UFFDIO_WAKE, &mut [address, length])
     }
 
-    /// The address of the page whose fault waits, if one does.
+    /// Returns the address of the page of the next waiting fault, if there is one.
     ///
     /// # Errors
     /// Fails with the error of read(2).
@@ -187,14 +188,14 @@ impl Userfault {
                 bytes.copy_from_slice(&message[at..at + 8]);
                 u64::from_ne_bytes(bytes)
             };
-            // Other events were not asked for.
+            // Only page faults were requested, so other events are ignored.
             if u64::from(message[0]) == EVENT_PAGEFAULT {
                 return Ok(Some(word(16) & !(PAGE - 1)));
             }
         }
     }
 
-    /// An operation on the pages of a range that may do only some of them.
+    /// An operation on the pages of a range that may stop before the end of the range.
     fn each(&self, operation: u64, address: u64, length: u64) -> io::Result<()> {
         let (mut at, end) = (address, address.saturating_add(length));
         while at < end {
@@ -203,7 +204,7 @@ impl Userfault {
                 return Ok(());
             };
             let code = error.raw_os_error();
-            // How far it came, or a negative error number.
+            // The number of bytes that are done, or a negative error number.
             let done = i64::from_ne_bytes(words[3].to_ne_bytes());
             match (u64::try_from(done), code) {
                 (Ok(done), Some(libc::EAGAIN | libc::EEXIST)) if done > 0 => at += done,
@@ -216,7 +217,7 @@ impl Userfault {
     }
 
     fn call<const N: usize>(&self, operation: u64, words: &mut [u64; N]) -> io::Result<()> {
-        // The type of the number differs between C libraries; the bits are the same.
+        // The type of the request number differs between C libraries, but the bits are the same.
         #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
         let operation = operation as _;
         // SAFETY: each operation above is called with an array of at least the size of
@@ -253,9 +254,9 @@ mod tests {
         }
     }
 
-    /// Tests the order of wake and unregister on the kernel itself. A model of the pager (loom,
-    /// shuttle) would not find this: the threads that could be lost wait in the kernel, and the
-    /// pager's own hand-over has one compare-and-swap for each chunk and no lock that is held while
+    /// Tests the order of wake and unregister on the real kernel. A model of the pager (loom,
+    /// shuttle) would not find this error: the threads that could wait forever wait in the kernel.
+    /// The pager's own code has one compare-and-swap for each chunk, and no lock that is held while
     /// a thread waits.
     #[test]
     fn no_thread_waits_for_an_unregistered_range() {
@@ -277,7 +278,8 @@ mod tests {
                 while !goes.load(std::sync::atomic::Ordering::Acquire) {
                     std::hint::spin_loop();
                 }
-                // Some faults come before, some after, and some while it is let go.
+                // Some faults come before the range is disarmed, some after it, and some at the
+                // same time.
                 for _ in 0..round * 7 {
                     std::hint::spin_loop();
                 }
@@ -287,7 +289,7 @@ mod tests {
                     std::thread::sleep(Duration::from_micros(50));
                 }
                 let ended = reader.is_finished();
-                // So that a test that fails ends, too.
+                // This limit ends a test that fails.
                 faults.wake(at, PAGE).unwrap();
                 assert!(ended, "round {round}: a thread waits for ever");
                 assert_eq!(reader.join().unwrap(), 0);
@@ -318,13 +320,13 @@ mod tests {
             });
             assert_eq!(next(&faults), at);
             ours.write(0, &[1; 8192]).unwrap();
-            // Two at once: the second page is then read without a fault.
+            // Two pages are published at once, so the second page is read without a fault.
             faults.publish(at, 2 * PAGE).unwrap();
             assert_eq!(next(&faults), at + 2 * PAGE);
             let missing = faults.publish(at + 2 * PAGE, PAGE).unwrap_err();
             assert_eq!(missing.raw_os_error(), Some(libc::EFAULT));
             faults.zero(at + 2 * PAGE).unwrap();
-            // Those that are there stay.
+            // Pages that are mapped do not change.
             faults.publish(at, 3 * PAGE).unwrap();
             assert_eq!(next(&faults), at + 3 * PAGE);
             faults.disarm(at, 4 * PAGE).unwrap();

@@ -1,9 +1,9 @@
-//! Tests the kernel's behaviour that zones depend on, one fact each: tests/vm runs them on other
-//! kernels than the developer's, where a test that fails names the difference.
+//! Tests the behaviour of the kernel on which zones depend, one fact per test. tests/vm runs these
+//! tests on other kernels than the developer's: a test that fails names the difference.
 //!
-//! Each fact is tried in a process of its own: namespaces, filters and ids stay
-//! there. Needs root, and makes one cgroup (v2) that it removes again. Not the
-//! usual harness, as its threads forbid `fork`.
+//! Each fact is tested in a process of its own, because namespaces, filters and ids of a process
+//! cannot be undone. The tests need root, and make one cgroup (v2), which they remove. They do not
+//! use the standard harness, because its threads forbid `fork`.
 
 use std::fs;
 use std::io;
@@ -67,8 +67,8 @@ fn main() {
     std::process::exit(i32::from(failed > 0));
 }
 
-/// A thread that joins another may be faster than the kernel, which still counts the other: about
-/// once in 6,000 times. A thread that is not joined is counted for certain.
+/// Joining a thread may be faster than the kernel, which still counts the joined thread: about once
+/// in 6,000 times. A thread that is not joined always counts.
 fn after_threads(_: &Path) -> Outcome {
     std::thread::spawn(|| std::thread::sleep(std::time::Duration::from_millis(20)));
     let child = fork(0, None, &[], || 0)?;
@@ -78,7 +78,7 @@ fn after_threads(_: &Path) -> Outcome {
     }
 }
 
-/// A new cgroup for this run, or why there can be none.
+/// Returns a new cgroup for this run, or the reason why there is none.
 fn cgroup_folder() -> Result<PathBuf, String> {
     if !rustix::process::geteuid().is_root() {
         return Err("needs root".to_owned());
@@ -113,7 +113,7 @@ fn status(child: &Child) -> io::Result<Ended> {
     ))
 }
 
-/// The child's report: 0, or its output.
+/// The report of the child: 0, or a text.
 fn succeeds(child: &Child) -> Outcome {
     match status(child)? {
         Ended::Exit(0) => Ok(()),
@@ -171,7 +171,7 @@ fn freezes_and_kills(folder: &Path) -> Outcome {
             "not frozen in 10 s",
         )?;
     }
-    // Frozen ones, too.
+    // The kill also ends frozen processes.
     fs::write(folder.join("cgroup.kill"), "1")?;
     for child in &children {
         must(status(child)? == Ended::Signal(9), "not killed")?;
@@ -185,7 +185,7 @@ fn device_program_refuses(folder: &Path) -> Outcome {
     fs::create_dir(&inner)?;
     let tried = (|| {
         let door = fs::File::open(&inner)?;
-        // r0 = 0 (refuse); exit
+        // The program is: r0 = 0 (refuse); exit.
         sys::bpf::attach_device_filter(door.as_fd(), &[0xb7, 0x95])?;
         let child = fork(0, Some(door.as_fd()), &[], || {
             told(|| {
@@ -201,7 +201,7 @@ fn device_program_refuses(folder: &Path) -> Outcome {
 
 fn filter_refuses(_: &Path) -> Outcome {
     const CHDIR: u64 = if cfg!(target_arch = "x86_64") { 80 } else { 49 };
-    // An instruction as in memory: code, jump if true, jump if false, number.
+    // An instruction in memory: code, jump if true, jump if false, number.
     let instruction =
         |code: u64, yes: u64, no: u64, number: u64| code | yes << 16 | no << 24 | number << 32;
     sys::seccomp::install(&[
@@ -222,7 +222,7 @@ fn filter_refuses(_: &Path) -> Outcome {
     must(line("NoNewPrivs:").as_deref() == Some("0"), "no_new_privs")
 }
 
-/// A process in its own namespaces, ready to be joined; and its end.
+/// Starts a process in its own namespaces for other processes to join, and ends it.
 fn zone(flags: u64, body: impl FnOnce() -> u8) -> io::Result<Child> {
     let (ready, go) = rustix::pipe::pipe()?;
     let child = fork(flags, None, &[ready.as_fd()], || {
@@ -247,7 +247,7 @@ fn namespaces(_: &Path) -> Outcome {
             std::thread::park();
         }
     })?;
-    // Joining them all by the one descriptor, as zlogin does.
+    // One descriptor is enough to join all namespaces, as zlogin does.
     let visitor = fork(0, None, &[init.pidfd.as_fd()], || {
         told(|| {
             sys::namespace::join(init.pidfd.as_fd(), flags)?;
@@ -294,7 +294,7 @@ fn shared_network(_: &Path) -> Outcome {
         })
     })?;
     succeeds(&child)?;
-    // The host may.
+    // A process of the host may do this.
     sys::mount::new_fs("sysfs", &[], MountAttrFlags::MOUNT_ATTR_RDONLY)?;
     Ok(())
 }
@@ -320,7 +320,7 @@ fn power_signals(_: &Path) -> Outcome {
     use rustix::system::RebootCommand;
     for (command, signal) in [(RebootCommand::PowerOff, 2), (RebootCommand::Restart, 1)] {
         let init = zone(ns::USER | ns::PID, || {
-            // The machine itself would be next.
+            // Without this check, the call could reboot the machine itself.
             if rustix::process::getpid().is_init() {
                 let _ = rustix::system::reboot(command);
             }
