@@ -1,8 +1,8 @@
-//! The process that answers uname(2) for a zone that is shown another kernel.
+//! The process that answers uname(2) for a zone with a configured kernel version.
 //!
-//! Every process of such a zone runs under a filter that asks about uname(2) and admits
-//! everything else, so nothing else costs anything. The filter of init is inherited by
-//! all; a process that enters (zlogin) brings one of its own.
+//! Every process of such a zone runs under a filter that reports uname(2) and allows every other
+//! call, so only uname(2) costs more. All processes inherit the filter of init. A process that
+//! enters the zone (zlogin) brings its own filter.
 //!
 //! ```text
 //! zoneadmd --fork--> answerer, in the zone's control groups (the zone pays for it)
@@ -10,9 +10,9 @@
 //! zlogin ------------ listener of its filter ---> answerer, by <zone>.kernel_sock
 //! ```
 //!
-//! It outlives zoneadmd and ends with the last process under init's filter, which is
-//! with the zone. Whatever a caller does, it can only have its own names written into
-//! its own memory.
+//! The answerer outlives zoneadmd. It ends with the last process under init's filter, which ends
+//! with the zone. A hostile caller can only make the answerer write the configured names into the
+//! memory of the caller.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -32,15 +32,15 @@ use sys::seccomp::{self, Call};
 use crate::plan::syscalls::{Uname, asking_about_uname, layout_of_uname};
 use host::unix_socket::{self, Kind};
 
-/// Maximum number of listeners at a time: each is a session that zlogin began, or programs that it
-/// left.
+/// Maximum number of listeners at a time. Each listener belongs to a session of zlogin, or to
+/// programs that the session left.
 const MAX_LISTENERS: usize = 900;
 
 /// The name of the answerer in a list of processes.
 const TITLE: &std::ffi::CStr = c"zone-uname";
 
-/// Starts the answerer in `cgroup` and in the v1 groups of `tasks`; gives the end by
-/// which the first process hands its listener over.
+/// Starts the answerer in `cgroup` and in the v1 groups of `tasks`. Returns the socket on which the
+/// first process passes its listener to the answerer.
 pub(crate) fn start(
     kernel: &Kernel,
     path: &Path,
@@ -60,7 +60,8 @@ pub(crate) fn start(
             }
         }
         let _ = rustix::thread::set_name(TITLE);
-        // Without it every uname in the zone fails: let something else go first.
+        // If the kernel killed the answerer, every uname in the zone would fail, so other processes
+        // are to be killed first.
         let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
         match serve(kernel, listening.as_fd(), ours.as_fd()) {
             Ok(()) => 0,
@@ -83,12 +84,13 @@ fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 /// Connects to the answerer of a zone.
 ///
 /// # Errors
-/// When there is none.
+/// Fails if the zone has no answerer.
 pub(crate) fn reach(root: &Root, zone: &ZoneName) -> io::Result<OwnedFd> {
     unix_socket::connect_to(&root.kernel_socket(zone), Kind::Packets)
 }
 
-/// Puts the calling process under a filter that passes calls to the process at the other end.
+/// Puts the calling process under a filter, and passes the listener of the filter to the answerer
+/// at the other end of the socket.
 pub(crate) fn ask(answerer: BorrowedFd<'_>) -> io::Result<()> {
     let listener = seccomp::install_asking(&asking_about_uname())?;
     sys::passing::send(answerer, listener.as_fd(), "uname")
@@ -97,7 +99,7 @@ pub(crate) fn ask(answerer: BorrowedFd<'_>) -> io::Result<()> {
 fn serve(kernel: &Kernel, listening: BorrowedFd<'_>, first: BorrowedFd<'_>) -> io::Result<()> {
     let mut arriving = vec![first.try_clone_to_owned()?];
     let mut listeners: Vec<OwnedFd> = Vec::new();
-    // That of init came first, and stays in first place.
+    // The listener of init was the first one, and keeps the first position.
     while !(arriving.is_empty() && listeners.is_empty()) {
         let mut watched = vec![PollFd::from_borrowed_fd(listening, PollFlags::IN)];
         let others = arriving.iter().chain(&listeners);
@@ -114,14 +116,14 @@ fn serve(kernel: &Kernel, listening: BorrowedFd<'_>, first: BorrowedFd<'_>) -> i
             .zip(of_listeners)
             .map(|(listener, event)| {
                 if event.contains(PollFlags::IN) {
-                    // One that went away meanwhile needs no answer.
+                    // A caller that has ended in the meantime needs no answer.
                     let _ = answer(kernel, listener.as_fd());
                 }
                 let over = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
                 !event.intersects(over) || event.contains(PollFlags::IN)
             })
             .collect();
-        // With init's own all of the zone is gone.
+        // When init's own listener ends, the whole zone has ended.
         if of_listeners.first() == Some(&false) {
             return Ok(());
         }
@@ -137,7 +139,7 @@ fn serve(kernel: &Kernel, listening: BorrowedFd<'_>, first: BorrowedFd<'_>) -> i
             false
         });
         listeners.extend(come.into_iter().map(|(listener, _)| listener));
-        // A client over the limit notices it by the end of the connection.
+        // A client above the limit gets no answer: its connection is closed.
         if let Ok(one) = accept_with(listening, SocketFlags::CLOEXEC)
             && listeners.len() + arriving.len() < MAX_LISTENERS
         {
@@ -156,7 +158,7 @@ fn answer(kernel: &Kernel, listener: BorrowedFd<'_>) -> io::Result<()> {
     seccomp::answer(listener, call.id, result)
 }
 
-/// Writes the names into the caller's memory, where it wants them.
+/// Writes the names into the caller's memory, at the address of the call's argument.
 fn write_names(kernel: &Kernel, listener: BorrowedFd<'_>, call: &Call) -> io::Result<()> {
     let fault = || io::Error::from(Errno::FAULT);
     let number = u32::try_from(call.number).unwrap_or(u32::MAX);
@@ -171,8 +173,7 @@ fn write_names(kernel: &Kernel, listener: BorrowedFd<'_>, call: &Call) -> io::Re
     };
     let names = open("ns/uts", false)?;
     let memory = open("mem", true)?;
-    // A file that was opened by process number belongs to the caller only if the caller still
-    // exists.
+    // A file in /proc that was opened by pid belongs to the caller only if the caller still exists.
     if !seccomp::is_waiting(listener, call.id) {
         return Err(fault());
     }
@@ -183,7 +184,7 @@ fn write_names(kernel: &Kernel, listener: BorrowedFd<'_>, call: &Call) -> io::Re
         .map_err(|_| fault())
 }
 
-/// The names in the order of uname(2).
+/// Returns the names in the order of uname(2).
 fn shown(kernel: &Kernel, real: &rustix::system::Uname) -> [Vec<u8>; 6] {
     let or = |shown: &Option<String>, real: &std::ffi::CStr| match shown {
         Some(shown) => shown.as_bytes().to_vec(),
@@ -207,7 +208,7 @@ fn in_layout(names: &[Vec<u8>; 6], layout: Uname) -> Vec<u8> {
     };
     let mut bytes = vec![0; count * width];
     for (field, name) in bytes.chunks_mut(width).zip(names) {
-        // The last byte stays 0.
+        // The last byte of each name stays 0.
         let length = name.len().min(width - 1);
         field[..length].copy_from_slice(&name[..length]);
     }

@@ -1,4 +1,4 @@
-//! A platform that stands: starts init in it, and takes it down.
+//! Starts init on a complete virtual platform, and tears the platform down.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,25 +14,26 @@ use crate::{Channel, Error, guest, place};
 use host::error::flatten;
 use host::undo;
 
-/// A zone whose platform stands.
+/// The virtual platform of a zone, completely built.
 #[derive(Debug)]
 pub struct Platform {
-    /// The first process.
+    /// The first process of the zone.
     pub init: sys::process::Child,
     /// The zone's control groups.
     pub cgroups: ZoneCgroups,
-    /// Our side of the zone's console.
+    /// The host's side of the zone's console.
     pub console: OwnedFd,
-    /// The zone's side, kept open: without any user of it reading would fail.
+    /// The zone's side of the console. It stays open, because a read from the host's side fails
+    /// while no process has the zone's side open.
     pub(crate) _terminal: OwnedFd,
-    /// The machine of a kernel zone; its console is the serial line then.
+    /// The guest of a kernel zone. The zone's console is then its serial line.
     pub machine: Option<guest::Machine>,
-    /// The socket on which the zone's own beadm asks; taken by the thread that answers.
+    /// The socket for requests of the zone's own beadm. The thread that answers takes it.
     pub environments: Option<OwnedFd>,
     pub(crate) channel: Option<Channel>,
     pub(crate) layers: Option<storage::Scratch>,
     pub(crate) delegated: Option<Rc<Delegated>>,
-    /// The host's namespaces, to go back to; none where we never left.
+    /// The host's namespaces to which zoneadmd returns; empty if it never left them.
     pub(crate) home: Vec<(OwnedFd, u64)>,
     /// The remarks about resource controls to report.
     pub remarks: Vec<String>,
@@ -45,15 +46,15 @@ impl Platform {
     /// Starts init. Its program replaces the first process.
     ///
     /// # Errors
-    /// [`Error::Inside`] when the program cannot be executed; the zone is then ended.
+    /// Fails with [`Error::Inside`] if the program cannot be executed. The zone has then ended.
     pub fn start(&mut self, init: &Init) -> Result<(), Error> {
         self.start_and(init, || ())
     }
 
-    /// The same; meanwhile, while a machine gets ready to answer, something else is done.
+    /// Does the same as [`start`](Self::start), and runs `meanwhile` while QEMU starts.
     ///
     /// # Errors
-    /// See [`start`](Self::start).
+    /// Fails like [`start`](Self::start).
     pub fn start_and(&mut self, init: &Init, meanwhile: impl FnOnce()) -> Result<(), Error> {
         let channel = self
             .channel
@@ -74,21 +75,21 @@ impl Platform {
         Ok(())
     }
 
-    /// Goes back from the namespaces that were only needed to build the platform: none of the
-    /// host's file systems stays busy because of a running zone, and programs that zoneadmd starts
-    /// are processes of the host.
+    /// Returns from the namespaces that were needed only to build the platform. Then a running zone
+    /// keeps no file system of the host busy, and programs that zoneadmd starts are processes of
+    /// the host.
     ///
     /// # Errors
     /// Fails with the error of setns(2).
     pub fn go_home(&mut self) -> io::Result<()> {
-        // While its folder is still in view.
+        // This runs while the scratch folder is still visible.
         self.layers = None;
         self.home
             .drain(..)
             .try_for_each(|(namespace, kind)| sys::namespace::join(namespace.as_fd(), kind))
     }
 
-    /// The platform of a zone that another zoneadmd built.
+    /// Returns the platform of a zone that another zoneadmd built.
     #[must_use]
     pub fn adopted(
         init: sys::process::Child,
@@ -114,10 +115,10 @@ impl Platform {
         }
     }
 
-    /// The mounts at these places, while nothing of the zone has run yet.
+    /// Opens the mounts at these paths in the zone, before any process of the zone runs.
     ///
     /// # Errors
-    /// When there is no such place.
+    /// Fails if a path does not exist.
     pub fn mounts(&self, places: &[PathBuf]) -> Result<Vec<Mounted>, Error> {
         use rustix::fs::{CWD, Mode, OFlags, openat};
         let path = format!("/proc/{}/root", self.init.pid);
@@ -133,8 +134,8 @@ impl Platform {
         places.iter().map(find).collect()
     }
 
-    /// Keeps the zone's root from being closed as long as the descriptor is open. Closing an
-    /// overlay writes its whole file system out; a halt does not need to wait for that.
+    /// Returns a descriptor that keeps the zone's root mounted while it is open. The last close of
+    /// an overlay writes its whole file system to disk, and a halt does not need to wait for that.
     #[must_use]
     pub fn hold_root(&self) -> Option<OwnedFd> {
         use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -142,12 +143,12 @@ impl Platform {
         openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
     }
 
-    /// Ends every process of the zone and takes the platform down, going on past errors.
+    /// Kills every process of the zone and tears the platform down. Continues after errors.
     ///
     /// # Errors
-    /// [`Error::Teardown`] with all that went wrong.
+    /// Fails with [`Error::Teardown`], which lists all errors.
     pub fn take_down(&self) -> Result<(), Error> {
-        // When no process of the zone uses them any more.
+        // These steps run when no process of the zone uses the objects any more.
         let down = take_down(&self.cgroups, Some(&self.init));
         let mut failed = self
             .delegated
@@ -164,18 +165,18 @@ impl Platform {
     }
 }
 
-/// Ends every process in a zone's control groups and removes the groups.
+/// Kills every process in a zone's control groups and removes the groups.
 ///
 /// # Errors
-/// [`Error::Teardown`] with all that went wrong.
+/// Fails with [`Error::Teardown`], which lists all errors.
 pub fn take_down(cgroups: &ZoneCgroups, init: Option<&sys::process::Child>) -> Result<(), Error> {
     let mut failed = Vec::new();
     if let Err(error) = cgroups.kill() {
         failed.push(flatten(&error));
     }
     if let Some(init) = init {
-        // It ends when all others have, and one may wait for a parent outside the
-        // zone: then removing the groups says so.
+        // The first process ends after all others, and one of those may be a child of a process
+        // outside the zone. Then the removal of the groups reports this.
         undo::reap(init, KILL_TIMEOUT);
     }
     if let Err(error) = cgroups.remove() {

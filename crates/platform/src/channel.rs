@@ -1,7 +1,8 @@
-//! The conversation between zoneadmd and the zone's first process.
+//! The socket between zoneadmd and the zone's first process.
 //!
-//! A packet a message: `g` go on, `r` ready, `e<text>` an error, `b` start the init that is in the
-//! file that comes with it. When init runs, the first process's end closes by itself.
+//! Each packet is one message: `g` to continue, `r` when ready, `e<text>` for an error, `b` to
+//! start the init that is in the passed file. The first process's socket is closed on exec, when
+//! init starts.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -18,23 +19,23 @@ use rustix::net::{
 
 use crate::error::Error;
 
-/// Longest message: room for any error.
+/// Maximum length of a message in bytes: enough for any error.
 const MAX_MESSAGE: usize = 16 * 1024;
 
-/// Longest description of an init: a machine of many disks has some hundred thousand bytes
-/// of arguments.
+/// Maximum length of the description of an init in bytes. A guest with many disks has some hundred
+/// thousand bytes of arguments.
 const MAX_INIT: u64 = 1 << 20;
 
-/// Timeout between two messages of the first process. Its work takes a fraction of a second; but a
-/// file system of the zone may never answer.
+/// Timeout between two messages of the first process. Its work takes a fraction of a second, but a
+/// file system of the zone may hang.
 const FIRST_PROCESS_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// An end of the conversation.
+/// A socket of the channel: zoneadmd's, or the first process's.
 #[derive(Debug)]
 pub struct Channel(OwnedFd);
 
 impl Channel {
-    /// Makes both ends: zoneadmd's and the first process's.
+    /// Returns both sockets: zoneadmd's, and the first process's.
     pub(crate) fn pair() -> io::Result<(Self, Self)> {
         let (ours, theirs) = socketpair(
             AddressFamily::UNIX,
@@ -42,7 +43,8 @@ impl Channel {
             SocketFlags::CLOEXEC,
             None,
         )?;
-        // The other side waits for as long as zoneadmd lives: a zone may stay ready.
+        // The first process waits as long as zoneadmd lives, because a zone may stay in state
+        // ready.
         set_socket_timeout(&ours, Timeout::Recv, Some(FIRST_PROCESS_TIMEOUT))?;
         Ok((Self(ours), Self(theirs)))
     }
@@ -58,12 +60,12 @@ impl Channel {
         if message.len() > MAX_MESSAGE {
             return Err(io::Error::other("too long"));
         }
-        // No signal when the other end is gone: the error says it.
+        // Without this flag, a closed peer would cause a signal. The error is enough.
         send(&self.0, &message, SendFlags::NOSIGNAL)?;
         Ok(())
     }
 
-    /// The next message; `None` when the other end is closed.
+    /// Returns the next message; `None` if the peer has closed its socket.
     fn receive(&self) -> io::Result<Option<(u8, Vec<u8>)>> {
         let mut message = vec![0; MAX_MESSAGE];
         let (length, _) =
@@ -83,12 +85,12 @@ impl Channel {
         Ok(Some((message[0], body)))
     }
 
-    /// zoneadmd: everything outside is prepared.
+    /// Called by zoneadmd: tells the first process that everything outside the zone is prepared.
     pub(crate) fn send_go(&self) -> io::Result<()> {
         self.send(b'g', &[])
     }
 
-    /// First process: waits for [`Channel::send_go`].
+    /// Called by the first process: waits for [`Channel::send_go`].
     pub(crate) fn wait_for_go(&self) -> io::Result<()> {
         match self.receive()? {
             Some((b'g', _)) => Ok(()),
@@ -96,12 +98,12 @@ impl Channel {
         }
     }
 
-    /// First process: everything inside is prepared.
+    /// Called by the first process: tells zoneadmd that everything inside the zone is prepared.
     pub(crate) fn send_ready(&self) -> io::Result<()> {
         self.send(b'r', &[])
     }
 
-    /// zoneadmd: waits until the first process is ready.
+    /// Called by zoneadmd: waits until the first process is ready.
     pub(crate) fn wait_for_ready(&self) -> Result<(), Error> {
         match self.receive().map_err(Error::Channel)? {
             Some((b'r', _)) => Ok(()),
@@ -110,13 +112,13 @@ impl Channel {
         }
     }
 
-    /// First process: says why it ends.
+    /// Called by the first process: sends the reason why it ends.
     pub(crate) fn send_error(&self, text: &str) {
-        // If zoneadmd has ended there is no reader of the message.
+        // If zoneadmd has ended, no process reads the message.
         let _ = self.send(b'e', text.as_bytes());
     }
 
-    /// zoneadmd: start this init, with these descriptors.
+    /// Called by zoneadmd: tells the first process to start this init, with these descriptors.
     pub(crate) fn send_boot(&self, init: &Init, pass: &[BorrowedFd<'_>]) -> io::Result<()> {
         let text = serde_json::to_vec(init)?;
         if text.len() as u64 > MAX_INIT {
@@ -128,8 +130,8 @@ impl Channel {
         sys::passing::send_all(self.0.as_fd(), &all, b"b")
     }
 
-    /// First process: waits for the program to run as init, with its arguments and environment;
-    /// `None` when zoneadmd is gone.
+    /// Called by the first process: waits for the description of init, with arguments and
+    /// environment. Returns `None` if zoneadmd has ended.
     pub(crate) fn wait_for_boot(&self) -> io::Result<Option<(Init, Vec<OwnedFd>)>> {
         let mut message = [0; 16];
         let (length, mut passed) = sys::passing::receive_all(self.0.as_fd(), &mut message)?;
@@ -143,7 +145,7 @@ impl Channel {
         Ok(Some((serde_json::from_slice(&text)?, passed)))
     }
 
-    /// zoneadmd: returns when init's program runs.
+    /// Called by zoneadmd: waits until the program of init runs.
     pub(crate) fn wait_for_exec(self) -> Result<(), Error> {
         match self.receive().map_err(Error::Channel)? {
             None => Ok(()),

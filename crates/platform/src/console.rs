@@ -1,4 +1,4 @@
-//! The zone's console: a terminal of the host's, shown in the zone as /dev/console.
+//! The zone's console: a terminal of the host, which the zone sees as /dev/console.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -15,15 +15,15 @@ pub struct Console {
     pub controller: OwnedFd,
     /// The zone's side.
     pub terminal: OwnedFd,
-    /// The zone's side as a mount that is not attached yet. It belongs to the mount
-    /// namespace in which the console was made.
+    /// The zone's side as a detached mount. It belongs to the mount namespace in which the console
+    /// was made.
     pub mount: OwnedFd,
 }
 
-/// The descriptor on which zinit keeps zoneadmd's side of the console.
+/// The number of the descriptor on which zinit keeps zoneadmd's side of the console.
 const KEPT_BY_ZINIT: i32 = 3;
 
-/// Rows and columns of a terminal without a window: some programs cannot handle 0 and 0.
+/// Rows and columns of a terminal without a window. Some programs cannot handle a size of 0 by 0.
 pub(crate) const COMMON_SIZE: Winsize = Winsize {
     ws_row: 24,
     ws_col: 80,
@@ -31,12 +31,12 @@ pub(crate) const COMMON_SIZE: Winsize = Winsize {
     ws_ypixel: 0,
 };
 
-/// Device number of the controlling side of every terminal.
+/// Device number of /dev/ptmx, the controlling side of every terminal.
 const PTMX: (u32, u32) = (5, 2);
 
-/// Returns both sides of the console that a running zone has, controlling side first, if its
-/// init is zinit. The zone may have put something else there: then it is a terminal of its own,
-/// or nothing.
+/// Returns both sides of a running zone's console, the controlling side first, if its init is
+/// zinit. The zone may have replaced the descriptor: then the result is a terminal of the zone
+/// itself, or `None`.
 pub fn kept(init: BorrowedFd<'_>) -> Option<(OwnedFd, OwnedFd)> {
     use rustix::fs::{FileType, fstat, major, minor};
     use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
@@ -46,14 +46,14 @@ pub fn kept(init: BorrowedFd<'_>) -> Option<(OwnedFd, OwnedFd)> {
     if !is_device || (major(stat.st_rdev), minor(stat.st_rdev)) != PTMX {
         return None;
     }
-    // The other side is zinit's standard input: where both came from is a view of the mounts
-    // that has ended.
+    // The zone's side is zinit's standard input. The mount through which both sides were opened no
+    // longer exists.
     let terminal = pidfd_getfd(init, 0, PidfdGetfdFlags::empty()).ok()?;
     Some((controller, terminal))
 }
 
 impl Console {
-    /// Makes a console that belongs to the zone's root, the host's id `first_id`.
+    /// Makes a console that belongs to the zone's root, who has the id `first_id` on the host.
     pub fn new(first_id: u32) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let controller = openpt(flags)?;

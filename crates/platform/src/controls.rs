@@ -1,4 +1,4 @@
-//! The resource controls of an active zone, and changing them while it runs.
+//! Reads and changes the resource controls of an active zone.
 
 use limits::{Base, Changed};
 use model::controls::Controls;
@@ -9,32 +9,31 @@ use crate::{kind, proc};
 use control::client;
 use host::{Error, Host, pools};
 
-/// The controls that an active zone has now: those of its boot, or of the last
-/// [`change`]. None for a zone that is not active. The configured controls may differ:
-/// [`Controls::of`].
+/// Returns the present controls of an active zone: those of its boot, or of the last [`change`].
+/// `None` for a zone that is not active. The configured controls may differ: [`Controls::of`].
 ///
 /// # Errors
-/// [`Error::Store`] when the state of the zone cannot be read.
+/// Fails with [`Error::Store`] if the state of the zone cannot be read.
 pub fn current(host: &Host, zone: &ZoneName) -> Result<Option<Controls>, Error> {
     Ok(runtime::load(&host.root, zone)?.map(|known| known.controls))
 }
 
-/// The controls that a configuration sets, with the CPUs that its pool has on this host.
+/// Returns the controls that a configuration sets, with the CPUs that its pool has on this host.
 ///
 /// # Errors
-/// [`Error::Refused`] for a list of pools that cannot be understood.
+/// Fails with [`Error::Refused`] if the list of pools is invalid.
 pub fn configured(host: &Host, config: &Config) -> Result<Controls, Error> {
     let mut controls = Controls::of(config);
     pools::resolve(host, &mut controls)?;
     Ok(controls)
 }
 
-/// Gives the global zone the shares that its configuration says, as against those of all
-/// zones that are up. The other controls of the global zone would be those of control
-/// groups that are not ours.
+/// Sets the CPU shares of the global zone from its configuration, relative to the shares of all
+/// running zones. The global zone has no other controls, because its control groups belong to the
+/// host.
 ///
 /// # Errors
-/// When its configuration cannot be read, or the weight of all zones not be written.
+/// Fails if its configuration cannot be read, or if the weight of all zones cannot be written.
 pub fn balance(host: &Host) -> Result<(), Error> {
     let global = ZoneName::global();
     let shares = match host.root.xml(&global).exists() {
@@ -47,16 +46,17 @@ pub fn balance(host: &Host) -> Result<(), Error> {
     )?)
 }
 
-/// Gives an active zone other controls, all of `new` or none. Its zoneadmd does it,
-/// and keeps them until the zone halts; the configuration is not touched.
+/// Gives an active zone other controls: all of `new`, or none after an error. The zone's zoneadmd
+/// changes them, and they last until the zone halts. The configuration does not change.
 ///
-/// Only differences from [`current`] are changed. The answer has every control of `new`
-/// with the value that is in force ([`Changed::applied`], requested and effective), and
-/// the differences of Linux ([`Changed::remarks`]). To be called under the zone's lock.
+/// Only differences from [`current`] are written. The result has every control of `new` with its
+/// effective value ([`Changed::applied`]), and the differences between Linux and Solaris
+/// ([`Changed::remarks`]). The caller must hold the zone's lock.
 ///
 /// # Errors
-/// [`Error::Daemon`] with the control and the reason: this host has no place for it, more
-/// is in use than it admits, too few CPUs. The zone then has its former controls.
+/// Fails with [`Error::Daemon`], which names the control and the reason: the host does not have
+/// this control, the zone uses more than the limit, or there are too few CPUs. The zone then has
+/// its former controls.
 pub fn change(host: &Host, zone: &ZoneName, new: &Controls) -> Result<Changed, Error> {
     let mut new = new.clone();
     pools::resolve(host, &mut new)?;

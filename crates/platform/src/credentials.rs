@@ -1,4 +1,4 @@
-//! The ids and capabilities that a process in a zone takes on.
+//! Sets the ids and capabilities of a process in a zone.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Becomes user and group 0 of the zone, in no further group.
+/// Sets the ids to user and group 0 of the zone, without supplementary groups.
 pub(crate) fn become_root() -> io::Result<()> {
     let (user, group) = (rustix::fs::Uid::ROOT, rustix::fs::Gid::ROOT);
     set_thread_groups(&[])?;
@@ -19,8 +19,8 @@ pub(crate) fn become_root() -> io::Result<()> {
     Ok(())
 }
 
-/// Becomes a user of the zone who is not root, and whose programs can never get more rights: QEMU
-/// runs as this user.
+/// Sets the ids to a user of the zone other than root, and prevents its programs from ever getting
+/// more privileges. QEMU runs as this user.
 pub(crate) fn become_user(user: u32) -> io::Result<()> {
     let (uid, gid) = (
         rustix::fs::Uid::from_raw(user),
@@ -28,13 +28,13 @@ pub(crate) fn become_user(user: u32) -> io::Result<()> {
     );
     set_thread_groups(&[])?;
     set_thread_res_gid(gid, gid, gid)?;
-    // With the last id of root its capabilities go, too.
+    // When no id of the process is root's any more, the kernel drops its capabilities, too.
     set_thread_res_uid(uid, uid, uid)?;
     rustix::thread::set_no_new_privs(true)?;
     Ok(())
 }
 
-/// Leaves `keep` as the most that any process of the zone can have.
+/// Limits the capabilities of all processes of the zone to `keep`.
 pub(crate) fn limit_privileges(keep: Capabilities) -> Result<(), AnyError> {
     use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
     for number in (0..64).filter(|number| !keep.has(*number)) {
@@ -43,7 +43,7 @@ pub(crate) fn limit_privileges(keep: Capabilities) -> Result<(), AnyError> {
         };
         match remove_capability_from_bounding_set(one) {
             Ok(()) => {}
-            // This kernel knows no capability of that number, nor a higher one.
+            // This kernel has no capability with this number or a higher one.
             Err(Errno::INVAL) => break,
             Err(errno) => return Err(errno.into()),
         }

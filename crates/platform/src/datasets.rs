@@ -1,32 +1,32 @@
-//! ZFS datasets in the hands of a zone.
+//! Delegates ZFS datasets to a zone.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 
 use host::flatten;
 
-/// A delegated dataset and the name by which ZFS knows the zone.
+/// The delegated datasets, and the namespace by which ZFS identifies the zone.
 #[derive(Debug)]
 pub struct Delegated {
-    /// The zone's user namespace. ZFS keeps it as long as it has a dataset, and only a process that
-    /// has it open can undo that when the zone's processes are gone.
+    /// The zone's user namespace. ZFS keeps the namespace while it has a dataset. When the zone's
+    /// processes are gone, only a process that has the namespace open can end the delegation.
     users: OwnedFd,
     datasets: Vec<String>,
 }
 
 impl Delegated {
-    /// Datasets that the namespace has, or will have.
+    /// The datasets that the namespace has, or will have.
     pub fn new(users: OwnedFd, datasets: Vec<String>) -> Self {
         Self { users, datasets }
     }
 
-    /// As zfs(8), a child of ours, finds the namespace.
+    /// Returns the path by which zfs(8), a child process, finds the namespace.
     fn namespace(&self) -> PathBuf {
         let (pid, fd) = (std::process::id(), self.users.as_raw_fd());
         PathBuf::from(format!("/proc/{pid}/fd/{fd}"))
     }
 
-    /// Gives the zone its datasets: all or none.
+    /// Delegates the datasets to the zone: all or none.
     pub(crate) fn give(&self) -> Result<(), storage::Error> {
         for (given, dataset) in self.datasets.iter().enumerate() {
             if let Err(error) = storage::delegate(dataset, &self.namespace()) {
@@ -39,7 +39,7 @@ impl Delegated {
         Ok(())
     }
 
-    /// Takes all back, continuing after errors. Returns the errors.
+    /// Ends the delegation of all datasets. Continues after errors and returns them.
     pub(crate) fn take_back(&self) -> Vec<String> {
         let back = |dataset: &String| storage::take_back(dataset, &self.namespace()).err();
         let errors = self.datasets.iter().filter_map(back);

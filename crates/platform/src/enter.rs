@@ -1,10 +1,10 @@
-//! Starting a process in a running zone (zlogin).
+//! Starts a process in a running zone (zlogin).
 //!
-//! The process gets the surroundings of the zone's own processes: its namespaces, control
-//! groups, privileges, filter and limits. Of the caller's it has nothing: a session, a
-//! session keyring and surroundings of its own, and no descriptor but those it is given.
-//! A descriptor of the host's is a way out of the zone, be it a folder or a terminal that
-//! can be typed into. Nothing of the zone is executed before all of that holds.
+//! The process gets the same namespaces, control groups, privileges, filter and limits as the
+//! zone's own processes. It inherits nothing from its caller: it has a new session, a new session
+//! keyring, default settings, and only the descriptors that it is given. A descriptor of the host,
+//! such as a folder or a terminal, would be a way out of the zone. No program of the zone runs
+//! before all of this is done.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -26,7 +26,7 @@ use subject::state;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A running zone that can be entered.
+/// A running zone that a process can enter.
 #[derive(Debug)]
 pub struct RunningZone {
     root: store::Root,
@@ -35,28 +35,28 @@ pub struct RunningZone {
     init: OwnedFd,
 }
 
-/// Why a zone cannot be entered.
+/// The reason why a zone cannot be entered.
 #[derive(Debug, thiserror::Error)]
 pub enum EntryError {
-    /// There is no such zone.
+    /// The zone does not exist.
     #[error("zone '{0}' unknown")]
     Unknown(ZoneName),
-    /// It does not run.
+    /// The zone does not run.
     #[error("login allowed only to running zones ({0} is '{1}').")]
     NotRunning(ZoneName, State),
-    /// There is nothing to log in to.
+    /// The zone has no system to log in to, because it is not installed.
     #[error("cannot login to a zone which is '{0}'")]
     NotInstalled(State),
-    /// Something else.
+    /// Any other error.
     #[error(transparent)]
     Other(#[from] Error),
 }
 
 impl RunningZone {
-    /// Finds the way into a running zone.
+    /// Opens a running zone, so that a process can enter it.
     ///
     /// # Errors
-    /// [`EntryError`].
+    /// Fails with [`EntryError`].
     pub fn open(host: &Host, zone: &ZoneName) -> Result<Self, EntryError> {
         let index = Index::load(&host.root).map_err(Error::from)?;
         let entry = index
@@ -72,7 +72,7 @@ impl RunningZone {
             .ok_or_else(|| EntryError::NotRunning(zone.clone(), State::Installed))?;
         let gone = || EntryError::NotRunning(zone.clone(), State::Installed);
         let init = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| gone())?;
-        // The number may have been given away between reading and opening.
+        // The pid may have been reused between the read and the open.
         if !runtime.init.is_alive() {
             return Err(gone());
         }
@@ -87,24 +87,24 @@ impl RunningZone {
         })
     }
 
-    /// The environment that the zone's processes start with, `NAME=value`.
+    /// Returns the initial environment of the zone's processes, as `NAME=value`.
     #[must_use]
     pub fn environment(&self) -> &[String] {
         &self.runtime.environment
     }
 
-    /// The processes of the zone, as the host numbers them.
+    /// Returns the pids of the zone's processes on the host.
     #[must_use]
     pub fn processes(&self) -> Vec<i32> {
         let cgroups = ZoneCgroups::from_paths(&self.runtime.cgroups);
         cgroups.map_or_else(Vec::new, |cgroups| cgroups.pids())
     }
 
-    /// A pipe that processes of the zone may also open by name, as in
-    /// `echo >/dev/stderr`: its reading and its writing end.
+    /// Returns a pipe that processes of the zone can also open by name, as in `echo >/dev/stderr`:
+    /// first the descriptor to read from, then the one to write to.
     ///
     /// # Errors
-    /// When there are no more descriptors.
+    /// Fails if no more descriptors are available.
     pub fn pipe(&self) -> Result<(OwnedFd, OwnedFd), Error> {
         let root = rustix::fs::Uid::from_raw(self.runtime.first_id);
         let group = rustix::fs::Gid::from_raw(self.runtime.first_id);
@@ -116,18 +116,18 @@ impl RunningZone {
             .map_err(|errno| Error::io("make a pipe into the zone")(errno.into()))
     }
 
-    /// Runs `body` in a new process inside the zone, as its root, the leader of a new
-    /// session. The calling process must have one thread; its further children would
-    /// be in the zone's pid namespace, too.
+    /// Runs `body` in a new process inside the zone, as the zone's root and the leader of a new
+    /// session. The calling process must have one thread. Its later children would be in the zone's
+    /// pid namespace, too.
     ///
-    /// `streams` become its standard input, output and error; without them `body` must
-    /// replace the caller's before it runs anything of the zone. Of the caller's
-    /// other descriptors it has `keep`.
+    /// `streams` become standard input, output and error. Without `streams`, `body` must replace
+    /// those of the caller before it runs a program of the zone. Of the caller's other descriptors,
+    /// the process has only `keep`.
     ///
     /// # Errors
-    /// [`EntryError::NotRunning`] when the zone has ended since it was found, another
-    /// when the process cannot be made. If it cannot enter, it says so on its standard
-    /// error and exits with status 1.
+    /// Fails with [`EntryError::NotRunning`] if the zone has ended since it was opened, and with
+    /// another error if the process cannot be created. If the new process cannot enter the zone, it
+    /// writes the reason to its standard error and exits with status 1.
     pub fn enter(
         &self,
         streams: Option<[BorrowedFd<'_>; 3]>,
@@ -135,8 +135,8 @@ impl RunningZone {
         body: impl FnOnce() -> u8,
     ) -> Result<Child, EntryError> {
         self.start(streams, keep, body).map_err(|error| {
-            // Its groups and namespaces go after its first process: whatever is missing
-            // is missing for that reason.
+            // The zone's groups and namespaces end after its first process, so a missing one means
+            // that the zone has ended.
             if self.runtime.init.is_alive() {
                 error.into()
             } else {
@@ -155,10 +155,10 @@ impl RunningZone {
             .ok_or_else(|| Error::Daemon("the zone has no control groups".to_owned()))?;
         let entry = cgroups.open_entry(self.runtime.first_id)?;
         let tasks = cgroups.open_v1_tasks()?;
-        // Process and time namespaces take effect for children.
+        // The pid and time namespaces take effect only for child processes.
         sys::namespace::join(self.init.as_fd(), ns::PID | ns::TIME)
             .map_err(Error::io("join the zone's processes"))?;
-        // Without its answerer the zone is as good as it can be: it can be entered.
+        // A zone whose answerer has ended can still be entered.
         let answerer = match self.runtime.kernel {
             true => answerer::reach(&self.root, &self.zone).ok(),
             false => None,
@@ -186,7 +186,7 @@ impl RunningZone {
             }
         };
         let child = sys::process::fork(0, Some(entry.as_fd()), &kept, &mut enter).or_else(|_| {
-            // The zone may set limits in its own groups.
+            // The zone may set limits in its own control groups.
             let login = cgroups.open_login().map_err(std::io::Error::other)?;
             sys::process::fork(0, Some(login.as_fd()), &kept, &mut enter)
         });
@@ -196,7 +196,7 @@ impl RunningZone {
     }
 
     fn become_inmate(&self, tasks: &[OwnedFd], answerer: Option<&OwnedFd>) -> Result<(), AnyError> {
-        // No process in the zone may look into this process while it still is ours.
+        // While this process still has privileges of the host, no process of the zone may trace it.
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
         let hide = || set_dumpable_behavior(DumpableBehavior::NotDumpable);
         hide()?;
@@ -204,7 +204,7 @@ impl RunningZone {
         sys::keyring::leave_session()?;
         self.leave_surroundings()
             .map_err(Error::io("take over the limits of the zone"))?;
-        // To look at limits it may have changed its user for a moment.
+        // To read limits, the process may have changed its user for a moment.
         hide()?;
         for tasks_file in tasks {
             rustix::io::write(tasks_file, b"0")?;
@@ -215,10 +215,10 @@ impl RunningZone {
         set_thread_groups(&[])
             .and_then(|()| set_thread_res_gid(group, group, group))
             .and_then(|()| set_thread_res_uid(user, user, user))
-            // The change of ids has set it to the value of fs.suid_dumpable.
+            // The change of ids has set this flag to the value of fs.suid_dumpable.
             .and_then(|()| hide())?;
-        // Once more, so that the keyring is the zone's own; the zone may have used up its
-        // quota of keys, and then keeps our empty keyring.
+        // The keyring is created once more, so that it belongs to the zone. If the zone has used up
+        // its quota of keys, the process keeps the empty keyring of the host.
         let _ = sys::keyring::leave_session();
         rustix::process::chdir("/")?;
         limit_privileges(Capabilities(self.runtime.capabilities))?;
@@ -231,17 +231,17 @@ impl RunningZone {
         }
     }
 
-    /// Copies the limits of the zone's init, with our privileges: those of the zone do
-    /// not suffice to raise a limit.
+    /// Copies the limits of the zone's init. This needs privileges of the host, because those of
+    /// the zone are not enough to raise a limit.
     fn leave_surroundings(&self) -> std::io::Result<()> {
         sys::signals::reset_all();
-        // By its number in the zone, where we are: there it can be no other.
+        // This process is already in the zone, where the pid of init is always 1.
         let in_proc = Pid::from_raw(self.runtime.init.pid).unwrap_or(Pid::INIT);
         sys::surroundings::take_from(Pid::INIT, in_proc, self.runtime.first_id)
     }
 }
 
-/// Puts the streams where a program expects them.
+/// Moves the streams to descriptors 0, 1 and 2.
 fn place(streams: Option<[BorrowedFd<'_>; 3]>) -> Result<(), AnyError> {
     let Some([input, output, errors]) = streams else {
         return Ok(());

@@ -1,12 +1,12 @@
-//! Names of the folders in which zoneadmd puts the root of a zone together.
+//! The names of the folders in which zoneadmd assembles the root of a zone.
 
-/// Folder of the scratch file system that the root is assembled in.
+/// The folder of the scratch file system in which the root is assembled.
 pub(crate) const LAYERS: &str = "layers";
 
-/// Folder of the assembled root on the scratch file system.
+/// The folder of the assembled root, on the scratch file system.
 pub(crate) const ROOT: &str = "root";
 
-/// Folder of the mounts that the first process puts in their places.
+/// The folder of the mounts that the first process attaches at their mount points.
 pub(crate) const HELD: &str = "held";
 
 /// Folder of the zone's device nodes.
