@@ -1,4 +1,4 @@
-//! The sockets and files of a kernel zone's machine, and our ends of its sockets.
+//! The sockets and files of a kernel zone's guest, and the host's side of its sockets.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -16,41 +16,41 @@ use host::unix_socket::{self, Kind};
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Timeout for QEMU's first answer: it has hundreds of libraries to load, perhaps on a busy host.
+/// Timeout for QEMU's first answer. QEMU loads hundreds of libraries, perhaps on a busy host.
 const QEMU_START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Timeout of a command of the monitor.
+/// Timeout for a command on QEMU's monitor.
 pub const MONITOR_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A machine, from the outside.
+/// A guest, as the host sees it.
 #[derive(Debug)]
 pub struct Machine {
-    /// The descriptors that QEMU gets when it is started; empty afterwards.
+    /// The descriptors that QEMU gets at its start; empty afterwards.
     pass: Vec<OwnedFd>,
-    /// The memory of the guest. None where we do not have it: the zone was adopted, and
-    /// QEMU's own descriptor could not be had.
+    /// The memory of the guest. `None` if another zoneadmd started the guest, and QEMU's own
+    /// descriptor is not available.
     pub memory: Option<OwnedFd>,
-    /// Bytes of it.
+    /// The size of the guest's memory in bytes.
     pub size: u64,
-    /// The number under which QEMU has the device for page faults, if it has it.
+    /// The number of QEMU's descriptor of the device for page faults, if QEMU has one.
     pub faults: Option<i32>,
-    /// Our end of the monitor, until QEMU has greeted.
+    /// The host's socket to the monitor, until QEMU has sent its greeting.
     waiting: Option<OwnedFd>,
-    /// The monitor; none when QEMU does not answer.
+    /// The monitor; `None` if QEMU does not answer.
     pub monitor: Option<Monitor>,
-    /// Our side of the terminal on which QEMU itself complains.
+    /// The host's side of the terminal to which QEMU writes its own messages.
     pub complaints: OwnedFd,
-    /// True if the guest has asked to be started again.
+    /// True if the guest has requested a reboot.
     pub restarts: bool,
-    /// Why QEMU ends, when it has said so.
+    /// The reason why QEMU ends, if QEMU has reported one.
     pub end: Option<Cause>,
-    /// True if the guest's kernel has given up.
+    /// True if the guest's kernel has panicked.
     pub panicked: bool,
-    /// True if it was paused because a file system is full; the caller resets this.
+    /// True if QEMU paused the guest because a file system is full. The caller resets this.
     pub full: bool,
 }
 
-/// A machine that is not started yet, and our end of its serial line.
+/// A guest that has not started yet, and the host's side of its serial line.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pass: Vec<OwnedFd>,
@@ -62,7 +62,7 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Opens everything, for a process that is the host's user `owner` then.
+    /// Opens everything that the guest needs. QEMU will run as the host's user `owner`.
     pub fn new(
         parts: &MachineParts,
         owner: u32,
@@ -77,7 +77,7 @@ impl Opened {
         for path in [&parts.monitor, &parts.console, &parts.agent] {
             pass.push(listen(path)?);
         }
-        // Ours are the first to be heard.
+        // These connections come before QEMU starts, so they are the first ones that QEMU accepts.
         let monitor = unix_socket::connect_to(&parts.monitor, Kind::Stream)?;
         let console = unix_socket::connect_to(&parts.console, Kind::Stream)?;
         for file in &parts.files {
@@ -85,7 +85,8 @@ impl Opened {
         }
         let cards: Result<Vec<_>, _> = parts.cards.iter().map(String::as_str).map(cards).collect();
         pass.extend(cards?);
-        // Last, as the numbers of the others count. A host without it does without.
+        // This descriptor is the last one, so that the numbers of the others do not change. A host
+        // without the device works without it.
         let device = parts.faults.then(|| {
             let flags = OFlags::RDWR | OFlags::CLOEXEC;
             openat(CWD, sys::userfault::DEVICE, flags, Mode::empty())
@@ -104,7 +105,8 @@ impl Opened {
         })
     }
 
-    /// The machine, with the terminal on which QEMU complains; and the serial line.
+    /// Returns the guest, with the terminal for QEMU's messages, and the host's side of the serial
+    /// line.
     pub fn with(self, complaints: OwnedFd) -> (Machine, OwnedFd) {
         let machine = Machine {
             pass: self.pass,
@@ -123,8 +125,8 @@ impl Opened {
     }
 }
 
-/// The file that is the guest's memory: on a file system of its own, which no other process can
-/// reach, and in large pages if there are any.
+/// Creates the file that is the guest's memory: on a file system of its own, which no other process
+/// can reach, and in huge pages if there are any.
 fn memory(size: u64, large_pages: bool, owner: u32) -> Result<OwnedFd, AnyError> {
     let bytes = size.to_string();
     let make = |more: &[Param<'_>]| {
@@ -143,13 +145,13 @@ fn memory(size: u64, large_pages: bool, owner: u32) -> Result<OwnedFd, AnyError>
         .and_then(Result::ok);
     let folder = match large {
         Some(folder) => folder,
-        // A kernel without them.
+        // The kernel has no huge pages of this size.
         None => make(&[])?,
     };
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = openat(&folder, "memory", flags, Mode::RUSR | Mode::WUSR)?;
     ftruncate(&file, size)?;
-    // QEMU opens it once more by its descriptor.
+    // QEMU opens the file once more, through its descriptor.
     fchown(
         &file,
         Some(Uid::from_raw(owner)),
@@ -167,7 +169,7 @@ fn open(file: &MachineFile) -> Result<OwnedFd, AnyError> {
     if file.direct {
         flags |= OFlags::DIRECT;
     }
-    // Names of disks below /dev are links.
+    // Names of disks below /dev are symbolic links.
     if !file.path.starts_with("/dev") {
         flags |= OFlags::NOFOLLOW;
     }
@@ -175,16 +177,16 @@ fn open(file: &MachineFile) -> Result<OwnedFd, AnyError> {
         .map_err(|errno| format!("open {}: {errno}", file.path.display()))?)
 }
 
-/// The reason why a QEMU that was started is of no use.
+/// The reason why a started QEMU cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum GreetError {
-    /// It was not started by this process, or it has answered before.
+    /// Another process started QEMU, or QEMU has answered before.
     #[error("no monitor waits")]
     NotWaiting,
-    /// It ended with a message of its own.
+    /// QEMU ended with a message of its own.
     #[error("{0}")]
     Complaint(String),
-    /// It does not answer.
+    /// QEMU does not answer.
     #[error(transparent)]
     Monitor(#[from] vm::Error),
 }
@@ -195,12 +197,13 @@ impl Machine {
         self.pass.iter().map(AsFd::as_fd).collect()
     }
 
-    /// Waits until QEMU, which has just been started, answers.
+    /// Waits for the first answer of a QEMU that has just been started.
     ///
     /// # Errors
-    /// Fails with QEMU's own error message, or if it does not answer.
+    /// Fails with QEMU's own error message, or with an error if QEMU does not answer.
     pub fn greet(&mut self) -> Result<(), GreetError> {
-        // Only QEMU keeps them now: when it ends, a process that waits at the other end notices.
+        // From here on only QEMU has these descriptors. When QEMU ends, a process that waits on the
+        // peer sockets notices it.
         self.pass.clear();
         let socket = self.waiting.take().ok_or(GreetError::NotWaiting)?;
         match Monitor::greet(socket, QEMU_START_TIMEOUT) {
@@ -239,7 +242,7 @@ impl Machine {
             .join(" ")
     }
 
-    /// Returns the events in the machine since the last call.
+    /// Returns the events of the guest since the last call.
     pub fn events(&mut self) -> Vec<Event> {
         let Some(monitor) = &mut self.monitor else {
             return Vec::new();
@@ -252,7 +255,7 @@ impl Machine {
                 self.full |= events.iter().any(Event::is_full);
                 events
             }
-            // QEMU is gone, or is no QEMU any more: its process tells which.
+            // QEMU has ended, or its answers are invalid: the state of the process tells which.
             Err(_) => {
                 self.monitor = None;
                 Vec::new()
@@ -260,7 +263,7 @@ impl Machine {
         }
     }
 
-    /// A machine that another zoneadmd started: its sockets are where they were.
+    /// Returns a guest that another zoneadmd started. Its sockets are still at their paths.
     pub fn adopted(
         size: u64,
         memory: Option<OwnedFd>,

@@ -1,7 +1,7 @@
 //! The zone's first process: its work before it becomes init.
 //!
-//! It starts as a copy of zoneadmd in the zone's user, pid, uts and ipc
-//! namespaces, with all capabilities over those and none over the host.
+//! The first process starts as a copy of zoneadmd in the zone's user, pid, uts and ipc namespaces.
+//! It has all capabilities over those namespaces, and none over the host.
 
 use std::ffi::CString;
 use std::io;
@@ -30,30 +30,30 @@ use subject::names;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The file in which processes of a zone find the zone's name and its other properties.
+/// The file in which processes of a zone find the name and other properties of the zone.
 pub const NAME_FILE: &str = "/run/zonename";
 
-/// The resources that the first process takes along.
+/// The resources that the first process inherits.
 pub(super) struct FirstProcess<'a> {
     pub plan: &'a BootPlan,
-    /// Our own init, open because no path in the zone leads to it.
+    /// Our own init, as an open file, because no path in the zone leads to it.
     pub zinit: BorrowedFd<'a>,
-    /// Mounts of it, one for each command that it is shown as: its folder may be closed to
-    /// the zone's root.
+    /// Mounts of our own init, one for each command that it replaces. The folder of init may be
+    /// closed to the zone's root.
     pub commands: &'a [OwnedFd],
     pub channel: &'a Channel,
-    /// Files to write "0" to, to enter v1 control groups.
+    /// The files to which the process writes "0" to enter v1 control groups.
     pub tasks: &'a [OwnedFd],
     pub console: &'a Console,
-    /// Whom to tell of a filter that asks about uname(2).
+    /// The socket to the answerer, which gets the listener of the uname(2) filter.
     pub answerer: Option<BorrowedFd<'a>>,
-    /// The socket for the zone's own beadm, not bound yet.
+    /// The socket for the zone's own beadm, which is not bound yet.
     pub environments: Option<BorrowedFd<'a>>,
 }
 
 impl<'a> FirstProcess<'a> {
-    /// The descriptors that the first process needs: a zone in state ready must not
-    /// hold zoneadmd's socket, nor the pipe on which a command waits.
+    /// Returns the descriptors that the first process needs. A zone in state ready must not hold
+    /// zoneadmd's socket, nor the pipe on which a command waits.
     pub(super) fn kept(&self) -> Vec<BorrowedFd<'a>> {
         let console = self.console;
         [
@@ -72,7 +72,7 @@ impl<'a> FirstProcess<'a> {
     }
 }
 
-/// Runs in the first process. Returns the exit status.
+/// The main function of the first process. Returns the exit status.
 pub(super) fn run(first: &FirstProcess<'_>) -> u8 {
     if let Err(error) = prepare(first) {
         first.channel.send_error(&flatten(&error));
@@ -84,7 +84,7 @@ pub(super) fn run(first: &FirstProcess<'_>) -> u8 {
             first.channel.send_error(&error);
             1
         }
-        // zoneadmd took the zone down, or is gone itself.
+        // zoneadmd tore the zone down, or has ended itself.
         Ok(None) | Err(_) => 0,
     }
 }
@@ -92,19 +92,19 @@ pub(super) fn run(first: &FirstProcess<'_>) -> u8 {
 /// A step of the first process that failed.
 #[derive(Debug, thiserror::Error)]
 enum StepError {
-    /// A step that each zone has.
+    /// Runs a step that every zone has.
     #[error("could not {step}")]
     Own {
         step: &'static str,
         source: io::Error,
     },
-    /// A step of the plan.
+    /// Runs a step of the plan.
     #[error("could not {step}")]
     Planned { step: String, source: AnyError },
 }
 
 fn prepare(first: &FirstProcess<'_>) -> Result<(), StepError> {
-    // Until init runs, a zone without its zoneadmd is nothing.
+    // Before init runs, the zone must end together with its zoneadmd.
     let step = |step: &'static str, result: io::Result<()>| {
         result.map_err(|source| StepError::Own { step, source })
     };
@@ -114,7 +114,7 @@ fn prepare(first: &FirstProcess<'_>) -> Result<(), StepError> {
     step("leave the session's keys", sys::keyring::leave_session())?;
     step("wait for zoneadmd", first.channel.wait_for_go())?;
     step("become the zone's root", become_root())?;
-    // Changing ids has cleared it.
+    // The change of ids has cleared this setting.
     step("follow zoneadmd", die_with_parent())?;
     for inside in &first.plan.inside {
         carry_out(first, inside).map_err(|source| StepError::Planned {
@@ -167,13 +167,15 @@ fn carry_out(first: &FirstProcess<'_>, step: &InsideStep) -> Result<(), AnyError
 }
 
 fn own_views(first: &FirstProcess<'_>) -> Result<(), AnyError> {
-    // First enters the groups, then makes the view, which shows the groups of that moment.
+    // The process enters the groups first. The view that it then makes shows the groups of that
+    // moment.
     for tasks_file in first.tasks {
         rustix::io::write(tasks_file, b"0")?;
     }
     sys::namespace::unshare(ns::MOUNT | ns::CGROUP)?;
     sys::mount::make_private_recursive()?;
-    // A mount from the host is locked and cannot become the root; a copy on top of it can.
+    // A mount from the host is locked and cannot become the root. A copy that is mounted over it
+    // can.
     let root = sys::mount::open_tree(CWD, Path::new(ROOT), Extent::Tree)?;
     sys::mount::attach(&root, CWD, Path::new(ROOT))?;
     Ok(rustix::process::chdir(ROOT)?)
@@ -204,16 +206,16 @@ fn mount(
     attach(&mounted, target)
 }
 
-/// Attaches the mounts that zoneadmd holds. A mount that came with a copy of the host's mounts is
-/// locked, and so are its flags; a copy of it has the flags locked and is not locked itself:
-/// read-only stays read-only, but it can be unmounted while the zone runs.
+/// Attaches the mounts that zoneadmd holds. A mount from a copy of the host's mounts is locked,
+/// with its flags. A copy of such a mount has locked flags but is not locked itself: read-only
+/// stays read-only, and the zone can unmount it while it runs.
 fn put_in_place(number: u32, target: &Path) -> Result<(), AnyError> {
     let held = Path::new("..").join(HELD).join(number.to_string());
     show(&held, target)
 }
 
-/// Covers files of the kernel by those that zoneadmd holds under their names. It may hold
-/// fewer: of some this host has nothing to tell.
+/// Mounts files that zoneadmd holds over files of the kernel with the same names. zoneadmd may hold
+/// fewer, because this host does not have all of them.
 fn show_limits(targets: &[PathBuf]) -> Result<(), AnyError> {
     for file in File::ALL {
         let target = Path::new(file.target());
@@ -249,12 +251,12 @@ fn show(source: &Path, target: &Path) -> Result<(), AnyError> {
     Ok(sys::mount::attach(&mount, &place, Path::new(""))?)
 }
 
-/// Folders in which a command may be that ends the zone, in the order of most paths.
+/// The folders that may contain a command that shuts a system down, in the order of most PATHs.
 const FOLDERS_OF_COMMANDS: [&str; 2] = ["usr/sbin", "usr/bin"];
 
-/// Shows a mount of zinit in the place of a command. The place is mostly a link to systemctl: a
-/// mount on it hides only the link. Where there is no such command, nothing is shown, as the folder
-/// is the host's.
+/// Mounts zinit over a command. The command is usually a link to systemctl, and the mount hides
+/// only the link. If the command does not exist, nothing is mounted, because the folder belongs to
+/// the host.
 fn show_command(zinit: &OwnedFd, name: &str) -> Result<(), AnyError> {
     for folder in FOLDERS_OF_COMMANDS {
         let Ok(folder) = place::open(CWD, Path::new(folder)) else {
@@ -270,21 +272,21 @@ fn show_command(zinit: &OwnedFd, name: &str) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// Attaches a mount below the working directory, which is the zone's root, at a place
-/// that is made when it is missing.
+/// Attaches a mount below the working directory, which is the zone's root. Makes the mount point if
+/// it is missing.
 fn attach(mount: &OwnedFd, target: &Path) -> Result<(), AnyError> {
     let place = place::open_or_make(CWD, target, mount)?;
     Ok(sys::mount::attach(mount, &place, Path::new(""))?)
 }
 
-/// Terminals that a zone's /dev/pts has at most: the machine has 4,096 for all zones and
-/// itself (`kernel.pty.max`), of which it keeps 1,024.
+/// Maximum number of terminals in a zone's /dev/pts. The host has 4,096 for all zones and itself
+/// (`kernel.pty.max`), and reserves 1,024 of them for itself.
 const TERMINALS: &str = "512";
 
-/// Shows the admitted devices of the host, the zone's own terminals and console.
+/// Mounts the admitted devices of the host, and the zone's own terminals and console.
 fn populate_dev(names: &[String], console: &Console) -> Result<(), AnyError> {
-    // As its file system was mounted: the root is still the host's, and a link of the
-    // zone's must not lead there.
+    // This uses the folder as it was mounted. The root is still the host's, so a link of the zone
+    // must not be followed.
     let dev = place::open(CWD, Path::new("dev"))?;
     let make_file = |name: &str| {
         let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -308,7 +310,7 @@ fn populate_dev(names: &[String], console: &Console) -> Result<(), AnyError> {
     }
     for (name, mode) in [("pts", 0o755), ("shm", 0o1777), ("mqueue", 0o1777)] {
         rustix::fs::mkdirat(&dev, name, Mode::from_raw_mode(mode))?;
-        // mkdir is subject to the umask.
+        // mkdir(2) applies the umask, so the mode is set afterwards.
         rustix::fs::chmodat(
             &dev,
             name,
@@ -321,7 +323,7 @@ fn populate_dev(names: &[String], console: &Console) -> Result<(), AnyError> {
         Param::Flag("newinstance"),
         Param::text("ptmxmode", "0666"),
         Param::text("mode", "0620"),
-        // The group tty of every distribution.
+        // The id of the group tty, the same in every distribution.
         Param::text("gid", "5"),
         Param::text("max", TERMINALS),
     ];
@@ -331,8 +333,8 @@ fn populate_dev(names: &[String], console: &Console) -> Result<(), AnyError> {
     Ok(sys::mount::attach(&queues, &dev, Path::new("mqueue"))?)
 }
 
-/// Tells the zone its name: as host name, and, with the other fields of `zoneadm list`, in a file
-/// for our commands inside.
+/// Makes the zone's name known in the zone: as the host name, and, with the other fields of
+/// `zoneadm list`, in a file for our commands inside.
 fn set_name(name: &str, plan: &BootPlan) -> Result<(), AnyError> {
     rustix::system::sethostname(name.as_bytes())?;
     let uuid = plan.uuid.map(|uuid| uuid.to_string()).unwrap_or_default();
@@ -343,14 +345,16 @@ fn set_name(name: &str, plan: &BootPlan) -> Result<(), AnyError> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     match openat(CWD, NAME_FILE, flags, Mode::from_raw_mode(0o444)) {
         Ok(file) => rustix::io::write(&file, facts.as_bytes()).map(drop)?,
-        // A brand without a fresh /run: then only the host name tells.
+        // A brand without a fresh /run has no such file: there only the host name gives the zone's
+        // name.
         Err(Errno::NOENT | Errno::EXIST | Errno::NOTDIR) => {}
         Err(errno) => return Err(errno.into()),
     }
     Ok(())
 }
 
-/// Registers an interpreter in the zone's own table. The host's files are still in view.
+/// Registers an interpreter in the zone's own table of binary formats. The host's files are still
+/// visible.
 fn register(interpreter: &Interpreter) -> Result<(), AnyError> {
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
         | MountAttrFlags::MOUNT_ATTR_NODEV
@@ -369,15 +373,16 @@ fn register(interpreter: &Interpreter) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// Covers files with /dev/null, and folders with an empty one. All folders show one file system:
-/// the kernel needs much longer to make and to end one than to show it once more.
+/// Mounts /dev/null over files, and an empty folder over folders. All folders share one file
+/// system, because the kernel needs much longer to create and end a file system than to mount it
+/// once more.
 fn mask(paths: &[PathBuf]) -> Result<(), AnyError> {
     let mut covered_file: Option<PathBuf> = None;
     let mut covered_folder: Option<PathBuf> = None;
     for path in paths {
         let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let place = match openat(CWD, relative(path), flags, Mode::empty()) {
-            // This kernel does not have it.
+            // This kernel does not have the file.
             Err(Errno::NOENT) => continue,
             other => other?,
         };
@@ -399,7 +404,7 @@ fn mask(paths: &[PathBuf]) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// Returns a file system with one folder, which is empty and stays so.
+/// Returns a read-only file system with one empty folder.
 fn empty_folder() -> Result<MountFd, AnyError> {
     let flags = MountAttrFlags::MOUNT_ATTR_RDONLY
         | MountAttrFlags::MOUNT_ATTR_NOSUID
@@ -409,7 +414,7 @@ fn empty_folder() -> Result<MountFd, AnyError> {
     Ok(sys::mount::new_fs("tmpfs", &size, flags)?)
 }
 
-/// Returns a mount of the zone's /dev/null that is read-only. An error names `path`.
+/// Returns a read-only mount of the zone's /dev/null. An error names `path`.
 fn null_device(path: &Path) -> Result<MountFd, AnyError> {
     let null = sys::mount::open_tree(CWD, Path::new("dev/null"), Extent::One)?;
     let attr = Attr {
@@ -420,12 +425,11 @@ fn null_device(path: &Path) -> Result<MountFd, AnyError> {
     Ok(null)
 }
 
-/// The signals that zinit takes as an order to end the zone: SIGINT, SIGTERM, SIGPWR, and
-/// SIGRTMIN+3 to SIGRTMIN+5. SIGINT, SIGTERM, SIGPWR, and 3 to 5 behind SIGRTMIN. An order that
-/// comes before it is ready must not be lost.
+/// The signals with which zinit is told to end the zone: SIGINT, SIGTERM, SIGPWR, and SIGRTMIN+3 to
+/// SIGRTMIN+5. A signal that arrives before zinit is ready must not be lost.
 const ORDERS: [i32; 6] = [2, 15, 30, 37, 38, 39];
 
-/// Becomes init; returns only when that failed.
+/// Executes init. Returns only on failure.
 fn become_init(first: &FirstProcess<'_>, init: &Init, passed: &[OwnedFd]) -> String {
     match prepare_init(first, init) {
         Ok(program) if init.user != 0 => {
@@ -436,12 +440,13 @@ fn become_init(first: &FirstProcess<'_>, init: &Init, passed: &[OwnedFd]) -> Str
         }
         Ok(program) => {
             let error = match &init.path {
-                // Its console outlives a zoneadmd that is killed: programs can still write there.
+                // The console must outlive a killed zoneadmd, so that programs can still write to
+                // it.
                 None => {
                     let console = first.console.controller.as_fd();
                     program.exec_passing_with_blocked(&[console], &ORDERS)
                 }
-                // The states of other system calls, and the descriptors that they leave open, are
+                // For other system calls, the state and the open descriptors afterwards are
                 // unknown.
                 Some(_) => program.exec(),
             };
@@ -459,21 +464,22 @@ fn shown(init: &Init) -> String {
 
 fn prepare_init(first: &FirstProcess<'_>, init: &Init) -> Result<Program, AnyError> {
     let executable = match &init.path {
-        // By name, so that it may be a script.
+        // The program is executed by its path, so it may be a script.
         Some(path) => Executable::Path(CString::new(path.as_os_str().as_bytes())?),
         None => Executable::Open(first.zinit.try_clone_to_owned()?),
     };
     rustix::process::setsid()?;
     let terminal = &first.console.terminal;
-    // QEMU only complains there, and must not end with zoneadmd, who has the other side.
-    // A job has no terminal: a script that reads /dev/tty would wait for an answer for ever.
+    // A job has no controlling terminal, because a script that reads /dev/tty would wait for an
+    // answer forever. QEMU has none either: it only writes messages there, and must not end with
+    // zoneadmd, which has the other side.
     if init.user == 0 && !init.bound {
         rustix::process::ioctl_tiocsctty(terminal)?;
     }
     match init.bound {
         false => rustix::stdio::dup2_stdin(terminal)?,
         true => {
-            // The end of its input: the other side closes here.
+            // Standard input is at its end, because the writing side of the pipe closes here.
             let (nothing, _) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
             rustix::stdio::dup2_stdin(nothing)?;
         }
@@ -481,7 +487,7 @@ fn prepare_init(first: &FirstProcess<'_>, init: &Init) -> Result<Program, AnyErr
     rustix::stdio::dup2_stdout(terminal)?;
     rustix::stdio::dup2_stderr(terminal)?;
     if !init.bound {
-        // From here on the zone lives without zoneadmd.
+        // From here on the zone no longer depends on zoneadmd.
         set_parent_process_death_signal(None)?;
     }
     let strings = |list: &[String]| -> Result<Vec<CString>, AnyError> {

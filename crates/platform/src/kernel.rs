@@ -15,8 +15,8 @@ type AnyError = Box<dyn std::error::Error + Send + Sync>;
 /// Maximum size of these files, in bytes.
 const MAX_FILE_BYTES: usize = 4096;
 
-/// Mounts files with the configured version over the kernel's own files. Called in the zone's root,
-/// with its own /proc and /dev in place.
+/// Mounts files with the configured version over the kernel's own files. The caller is in the
+/// zone's root, with the zone's /proc and /dev mounted.
 pub(super) fn show(kernel: &Kernel) -> Result<(), AnyError> {
     let line = |word: &String| format!("{word}\n");
     let version = fs::read_to_string("/proc/version")?;
@@ -33,15 +33,15 @@ pub(super) fn show(kernel: &Kernel) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// Covers the id of the host's boot with one of the zone's own. Called in the zone's root, with
-/// its own /proc and /dev in place.
+/// Mounts a file with an id of the zone's own over the file with the id of the host's boot. The
+/// caller is in the zone's root, with the zone's /proc and /dev mounted.
 pub(super) fn show_boot_id() -> Result<(), AnyError> {
-    // A new one each time that it is read.
+    // The kernel returns a new id at each read of this file.
     let id = fs::read_to_string("/proc/sys/kernel/random/uuid")?;
     cover("/proc/sys/kernel/random/boot_id", &id)
 }
 
-/// "Linux version 6.1.0 (...)": the first and the third word.
+/// Returns the text "Linux version 6.1.0 (...)" with its first and third word replaced.
 fn reworded(version: &str, kernel: &Kernel) -> String {
     let mut words: Vec<&str> = version.trim_end().split(' ').collect();
     for (at, word) in [(0, &kernel.name), (2, &kernel.release)] {
@@ -55,15 +55,15 @@ fn reworded(version: &str, kernel: &Kernel) -> String {
     text
 }
 
-/// Mounts a file of the zone's /dev over another, which the zone cannot write then.
+/// Mounts a file of the zone's /dev over another file. The zone cannot write to the mounted file.
 fn cover(path: &str, text: &str) -> Result<(), AnyError> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let place = match openat(CWD, path, flags, Mode::empty()) {
-        // This kernel does not have it.
+        // This kernel does not have the file.
         Err(Errno::NOENT) => return Ok(()),
         other => other?,
     };
-    // A name that no device has, and only until it is mounted.
+    // No device has this name. The file has it only until it is mounted.
     let name = Path::new("/dev/.kernel");
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     let file = openat(CWD, name, flags, Mode::from_raw_mode(0o444))?;

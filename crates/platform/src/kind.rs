@@ -1,7 +1,8 @@
-//! The kinds of zones: containers, which share the host's kernel, and the machines of kernel zones.
+//! The kinds of zones: containers, which share the host's kernel, and kernel zones, which are
+//! guests.
 //!
-//! The verbs ask [`of`] for the kind of a zone and call its hooks. No verb has a branch for one
-//! kind.
+//! The verbs call [`of`] for the kind of a zone, and use the hooks of the kind. No verb has a
+//! branch for one kind.
 //!
 //! | file | holds |
 //! |---|---|
@@ -30,10 +31,11 @@ pub fn of(config: &Config) -> &'static dyn ZoneKind {
     }
 }
 
-/// Refuses a verb that zones of the subject's kind do not have.
+/// Refuses a verb that the kind of this zone does not support.
 ///
 /// # Errors
-/// [`Error::Refused`] with the reason; [`Error::Store`] if its configuration cannot be read.
+/// Fails with [`Error::Refused`] and the reason, or with [`Error::Store`] if the configuration of
+/// the zone cannot be read.
 pub fn admit(host: &Host, subject: &Subject, verb: Verb) -> Result<(), Error> {
     let config = subject.config(host)?;
     of(&config).admit(verb, &config)

@@ -11,9 +11,9 @@
 //!   "boot" -----------------------------> exec init (the channel closes: it runs)
 //! ```
 //!
-//! Everything that the zone must not undo (read-only binds, /sys of a shared-IP zone) is
-//! mounted by zoneadmd before the first process takes its own copy of the mounts: the
-//! kernel locks mounts from a more privileged namespace.
+//! zoneadmd mounts everything that the zone must not undo (read-only binds, /sys of a shared-IP
+//! zone) before the first process takes its own copy of the mounts. The kernel then locks these
+//! mounts, because they are from a more privileged namespace.
 
 mod answerer;
 mod built_platform;

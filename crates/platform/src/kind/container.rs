@@ -21,8 +21,8 @@ pub(super) struct Container;
 impl ZoneKind for Container {
     fn admit(&self, verb: Verb, config: &Config) -> Result<(), Error> {
         match verb {
-            // Processes of the host's own kernel cannot be saved completely: their objects in the
-            // kernel (connections, locks, files without a name) stay behind.
+            // The processes of a container cannot be saved completely: their objects in the host's
+            // kernel (connections, locks, files without a name) would be lost.
             Verb::Suspend => Err(Error::Refused(format!(
                 "zones of brand {} cannot be suspended: their processes are the host's. Use shutdown \
                  to stop it in order, snapshot to keep its files, or a zone of brand kz, which has a \

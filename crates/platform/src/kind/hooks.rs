@@ -15,47 +15,47 @@ use kernelzone::facts::Facts;
 use kernelzone::record::Record;
 use subject::Subject;
 
-/// The options of an install, by who reads them.
+/// The options of an install, by the part of the code that reads them.
 #[derive(Debug)]
 pub struct InstallOptions {
-    /// Those about the zone's root: for images and the brand.
+    /// Options for the zone's root, which images and the brand read.
     pub root: Vec<String>,
-    /// Those about the disks of a machine; none for a container.
+    /// Options for the disks of a guest; empty for a container.
     pub machine: Option<Vec<String>>,
 }
 
 /// The facts of the host that a boot needs.
 #[derive(Debug)]
 pub struct BootFacts {
-    /// The devices of the host that the zone is shown.
+    /// The devices of the host that the zone gets.
     pub nodes: Vec<DeviceNode>,
-    /// The first pattern for devices that matches too many, in a sentence.
+    /// A sentence about the first device pattern that matches too many devices.
     pub too_many: Option<String>,
-    /// The facts about the machine; none for a container.
+    /// The facts about the guest; `None` for a container.
     pub machine: Option<Facts>,
 }
 
-/// The boot options that decide about the image of a suspended zone.
+/// The boot options about the image of a suspended zone.
 #[derive(Clone, Copy, Debug)]
 pub struct ResumeOptions {
-    /// True to throw the image away.
+    /// True to discard the image.
     pub discard: bool,
-    /// True to have all memory before the zone runs.
+    /// True to load all memory before the zone runs.
     pub eager: bool,
-    /// True to change nothing.
+    /// True to change nothing (`-n`).
     pub dry_run: bool,
 }
 
-/// The sockets of a machine.
+/// The sockets of a guest.
 #[derive(Debug)]
 pub struct Sockets {
     /// QEMU's monitor.
     pub monitor: PathBuf,
-    /// The serial line.
+    /// The socket of the serial line.
     pub console: PathBuf,
 }
 
-/// The way of a command into a running zone.
+/// The method by which a command enters a running zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entrance {
     /// The command joins the namespaces of the zone.
@@ -64,20 +64,20 @@ pub enum Entrance {
     Agent,
 }
 
-/// The hooks of one kind of zones: everything in which the kinds differ for a verb.
+/// The hooks of one kind of zone: everything in which the kinds differ for a verb.
 pub trait ZoneKind: fmt::Debug + Sync {
-    /// Refuses a verb that zones of this kind do not have.
+    /// Refuses a verb that this kind of zone does not support.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the reason and a verb that does it instead.
+    /// Fails with [`Error::Refused`], the reason, and a verb that does the same for this kind.
     fn admit(&self, verb: Verb, config: &Config) -> Result<(), Error>;
 
-    /// Returns why the zone has no snapshots to clone from, if it has none.
+    /// Returns the reason why the zone has no snapshots to clone from; `None` if it has them.
     fn why_no_snapshots(&self) -> Option<&'static str> {
         None
     }
 
-    /// Returns the problems that keep a zone from `verb`, one line each.
+    /// Returns the problems that prevent `verb` for a zone, one line each.
     ///
     /// # Errors
     /// Fails with [`Error::Store`] if the state of other zones cannot be read.
@@ -92,27 +92,28 @@ pub trait ZoneKind: fmt::Debug + Sync {
     /// Sorts the options of an install, and checks them together with a profile.
     ///
     /// # Errors
-    /// [`Error::Usage`] for options that zones of this kind do not have.
+    /// Fails with [`Error::Usage`] for options that this kind of zone does not support.
     fn install_options(
         &self,
         options: &[String],
         profile: Option<&Path>,
     ) -> Result<InstallOptions, Error>;
 
-    /// Returns the step that makes a new root the zone's own: `machine` has the options of an
-    /// install for its disks.
+    /// Returns the step that adapts a new root to the zone. `machine` has the install options for
+    /// disks.
     fn own_new_root(&self, path: PathBuf, uuid: Uuid, machine: Option<Vec<String>>) -> Step;
 
-    /// Returns the step that makes the cloned root at `to` another zone than that at `from`.
+    /// Returns the step that gives the cloned root at `to` an identity different from the root at
+    /// `from`.
     fn own_cloned_root(&self, from: PathBuf, to: PathBuf, uuid: Uuid) -> Step;
 
-    /// Returns the steps of an uninstall that remove the parts of a zone beside its root.
+    /// Returns the uninstall steps for the files of a zone outside its root.
     fn steps_beside_root(&self, path: PathBuf) -> Vec<Step>;
 
-    /// Removes the parts of a zone beside its root: the disks and the image of a machine.
+    /// Removes the files of a zone outside its root: the disks and the suspend image of a guest.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the file that cannot be removed.
+    /// Fails with [`Error::Refused`], which names the file that cannot be removed.
     fn remove_beside_root(
         &self,
         host: &Host,
@@ -120,17 +121,17 @@ pub trait ZoneKind: fmt::Debug + Sync {
         zonepath: &Path,
     ) -> Result<(), Error>;
 
-    /// Returns the record of the zone's machine; none for a container.
+    /// Returns the record of the zone's guest; `None` for a container.
     ///
     /// # Errors
-    /// [`Error::Store`] if it cannot be read.
+    /// Fails with [`Error::Store`] if the record cannot be read.
     fn record(&self, zonepath: &Path) -> Result<Option<Record>, Error>;
 
-    /// Checks that a zone which comes from another host, with the record of a machine or without
-    /// one, is of this kind, and that nothing is in the place of its disks.
+    /// Checks a zone that arrives from another host, with or without the record of a guest: the
+    /// zone must be of this kind, and no file may exist at the paths of its disks.
     ///
     /// # Errors
-    /// [`Error::Refused`].
+    /// Fails with [`Error::Refused`].
     fn check_incoming(
         &self,
         host: &Host,
@@ -139,20 +140,20 @@ pub trait ZoneKind: fmt::Debug + Sync {
         has_record: bool,
     ) -> Result<(), Error>;
 
-    /// Returns the patterns of the devices of the host that the zone is shown as devices.
+    /// Returns the patterns of the host devices that the zone gets as device nodes.
     fn device_patterns(&self, config: &Config) -> Vec<String>;
 
-    /// Returns whether the configured file systems and devices are mounts in the running zone.
+    /// Returns true if the configured file systems and devices are mounts in the running zone.
     fn has_mounts(&self) -> bool;
 
-    /// Returns whether a zone that is not active has an image of its memory.
+    /// Returns true if an inactive zone has an image of its memory.
     fn is_suspended(&self, host: &Host, entry: &Entry, config: &Config) -> bool;
 
-    /// Makes the files that a cold boot needs and that do not exist yet. Returns messages for the
-    /// user. A repetition after a boot that failed finds them and changes nothing.
+    /// Makes missing files that a cold boot needs. Returns messages for the user. After a failed
+    /// boot, a second call finds the files and changes nothing.
     ///
     /// # Errors
-    /// [`Error::Refused`] and [`Error::Io`].
+    /// Fails with [`Error::Refused`] or [`Error::Io`].
     fn prepare_boot(
         &self,
         host: &Host,
@@ -160,10 +161,10 @@ pub trait ZoneKind: fmt::Debug + Sync {
         zonepath: &Path,
     ) -> Result<Vec<String>, Error>;
 
-    /// Collects the facts of the host that a boot needs.
+    /// Reads the facts of the host that a boot needs.
     ///
     /// # Errors
-    /// [`Error::Verify`] and [`Error::Refused`] with the reason that the zone cannot start.
+    /// Fails with [`Error::Verify`] or [`Error::Refused`] and the reason why the zone cannot start.
     fn boot_facts(
         &self,
         host: &Host,
@@ -172,14 +173,14 @@ pub trait ZoneKind: fmt::Debug + Sync {
         added: Added,
     ) -> Result<BootFacts, Error>;
 
-    /// Returns the init of the zone where it does not come from the zone's root.
+    /// Returns the init of the zone if it is not a program in the zone's root.
     fn own_init(&self, brand: &dyn brand::Brand) -> Option<BootSpec>;
 
-    /// Makes the boot of a suspended zone go on from its image, or throws the image away. Returns
+    /// Makes the boot of a suspended zone resume from its image, or discards the image. Returns
     /// messages for the user.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the reason that the image cannot be used; the image stays.
+    /// Fails with [`Error::Refused`] and the reason why the image cannot be used. The image stays.
     fn resume(
         &self,
         host: &Host,
@@ -190,14 +191,14 @@ pub trait ZoneKind: fmt::Debug + Sync {
         options: ResumeOptions,
     ) -> Result<Vec<String>, Error>;
 
-    /// Returns the part of an init that a zone in state ready is told when it boots.
+    /// Returns the part of an init that a zone in state ready gets at its boot.
     fn init_of_ready(&self, init: Init) -> Init;
 
-    /// Counts the start of a zone, after which no older image of its memory fits. Returns a
-    /// message if that could not be written and does not matter.
+    /// Counts the start of a zone. Older images of its memory are invalid afterwards. Returns a
+    /// message if the count could not be written and the boot can continue all the same.
     ///
     /// # Errors
-    /// Fails if the count could not be written and matters.
+    /// Fails if the count could not be written and the boot must not continue.
     fn count_boot(
         &self,
         subject: &Subject,
@@ -205,20 +206,20 @@ pub trait ZoneKind: fmt::Debug + Sync {
         plan: &BootPlan,
     ) -> Result<Option<String>, Error>;
 
-    /// Returns whether a running zone hears the order to shut down.
+    /// Returns true if a running zone reacts to a shutdown order.
     fn hears_shutdown(&self, runtime: &Runtime) -> bool;
 
-    /// Returns whether the zone is shown its limits in files of /proc and /sys.
+    /// Returns true if the zone gets files in /proc and /sys that show its own limits.
     fn has_limit_files(&self) -> bool;
 
-    /// Returns the sockets of a running machine; none for a container.
+    /// Returns the sockets of a running guest; `None` for a container.
     fn sockets(&self, host: &Host, zone: &ZoneName) -> Option<Sockets>;
 
-    /// Returns the way of commands into the running zone.
+    /// Returns how commands enter the running zone.
     fn entrance(&self) -> Entrance;
 }
 
-/// Returns the error for a zone that comes from another host as a zone of another kind.
+/// Returns the error for a zone that arrives from another host and is of another kind there.
 pub(super) fn other_brand(config: &Config) -> Error {
     Error::Refused(format!(
         "is configured as zone of brand {} here.",

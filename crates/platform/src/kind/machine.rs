@@ -1,4 +1,4 @@
-//! Kernel zones: QEMU is the zone's only process, and the zone's system runs on a kernel of its own.
+//! Kernel zones: QEMU is the zone's only process, and the zone's system runs on its own kernel.
 
 mod resume;
 
@@ -21,13 +21,13 @@ use kernelzone::record::Record;
 use kernelzone::{facts, image, install, uefi};
 use subject::Subject;
 
-/// The machine of a kernel zone.
+/// The hooks of kernel zones.
 #[derive(Debug)]
 pub(super) struct Machine;
 
 impl ZoneKind for Machine {
-    /// Refuses the verbs that act on the root or the processes of a zone: those of a machine are
-    /// on its disks and in its memory.
+    /// Refuses the verbs that act on the root or the processes of a zone. A kernel zone has them on
+    /// its disks and in its memory.
     fn admit(&self, verb: Verb, _: &Config) -> Result<(), Error> {
         match verb {
             Verb::Beadm
@@ -53,7 +53,7 @@ impl ZoneKind for Machine {
         verb: Verb,
     ) -> Result<Vec<String>, Error> {
         let mut problems = Vec::new();
-        // The image is needed when the zone runs.
+        // A zone that runs needs the key of its suspend image.
         if matches!(verb, Verb::Boot | Verb::Ready | Verb::Verify) {
             problems.extend(image::why_no_key(config));
             problems.extend(image::place::why_not_usable(host, subject, config)?);
@@ -91,7 +91,7 @@ impl ZoneKind for Machine {
         })
     }
 
-    /// The identity of the guest is on its disk.
+    /// The identity of the guest is stored on its disk.
     fn own_new_root(&self, path: PathBuf, _: Uuid, machine: Option<Vec<String>>) -> Step {
         Step::MakeMachine {
             path,
@@ -107,7 +107,8 @@ impl ZoneKind for Machine {
         vec![Step::DestroyMachine { path }]
     }
 
-    /// Removes an image that lies elsewhere, too: another host goes on from it, or has a copy.
+    /// Also removes an image outside the zonepath, unless another host resumes from it or has a
+    /// copy.
     fn remove_beside_root(
         &self,
         host: &Host,
@@ -138,12 +139,12 @@ impl ZoneKind for Machine {
             .map_err(|error| Error::Refused(format!("{error}.")))
     }
 
-    /// A resource that is a device in other zones is a disk of the machine.
+    /// A device resource, which is a device node in other zones, is a disk of the guest here.
     fn device_patterns(&self, _: &Config) -> Vec<String> {
         Vec::new()
     }
 
-    /// The guest has its file systems open, and none is mounted for it.
+    /// The guest mounts its file systems itself, and the host mounts none for it.
     fn has_mounts(&self) -> bool {
         false
     }
@@ -178,8 +179,8 @@ impl ZoneKind for Machine {
         })
     }
 
-    /// Returns the init that stands for QEMU: its command line comes with the plan, and it is told
-    /// to end over its monitor.
+    /// Returns the init that stands for QEMU. The plan has its command line, and the monitor tells
+    /// it to end.
     fn own_init(&self, brand: &dyn brand::Brand) -> Option<BootSpec> {
         const SIGTERM: i32 = 15;
         Some(BootSpec {
@@ -226,18 +227,18 @@ impl ZoneKind for Machine {
         let (Some(facts), None) = (&facts.machine, &plan.resume) else {
             return Ok(None);
         };
-        // No earlier image fits its future disks.
+        // No earlier image fits the disks once the zone has run.
         let disks = facts.disks.iter().filter_map(|files| files.paths.first());
         let disks: Vec<PathBuf> = disks.cloned().collect();
         image::count_boot(&subject.zonepath, &disks)
     }
 
-    /// A machine has a power button.
+    /// Every guest has a power button.
     fn hears_shutdown(&self, _: &Runtime) -> bool {
         true
     }
 
-    /// A machine is shown nothing of the host.
+    /// A guest sees no files of the host.
     fn has_limit_files(&self) -> bool {
         false
     }

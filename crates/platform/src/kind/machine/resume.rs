@@ -1,4 +1,4 @@
-//! The boot of a suspended machine: it goes on from its image.
+//! Boots a suspended kernel zone: the guest resumes from its image.
 
 use std::path::PathBuf;
 
@@ -11,11 +11,11 @@ use kernelzone::facts::Facts;
 use kernelzone::image;
 use subject::Subject;
 
-/// Makes the boot of a zone that is suspended go on from its image, or throws that away.
-/// Returns the messages for the user.
+/// Makes the boot of a suspended zone resume from its image, or discards the image. Returns
+/// messages for the user.
 ///
 /// # Errors
-/// [`Error::Refused`] with the reason that the image cannot be used; the image stays.
+/// Fails with [`Error::Refused`] and the reason why the image cannot be used. The image stays.
 pub(super) fn prepare(
     host: &Host,
     subject: &Subject,
@@ -83,7 +83,7 @@ pub(super) fn prepare(
     Ok(Vec::new())
 }
 
-/// The files of disks that a step opens to be written to.
+/// Returns the files of disks that a step opens for writing.
 fn writable(step: &PlatformStep) -> Option<Vec<PathBuf>> {
     let PlatformStep::Machine(parts) = step else {
         return None;
