@@ -1,7 +1,8 @@
-//! Mount points in a zone, made where they are missing, and their mounts.
+//! Opens mount points in a zone, makes missing ones, and identifies their mounts.
 //!
-//! The zone may change its paths, but they never lead out of its root. Folders are made by the
-//! zone's own root: by a process that is that and no more, or with its ids.
+//! The zone may change its paths, but the paths never lead out of its root. Missing folders are
+//! made by a process that has only the rights of the zone's root, or with the ids of the zone's
+//! root.
 
 use std::ffi::OsStr;
 use std::io;
@@ -14,10 +15,10 @@ use store::runtime::Mounted;
 
 use host::volumes::relative;
 
-/// STATX_MNT_ID_UNIQUE of statx(2), from kernel 6.8 on.
+/// STATX_MNT_ID_UNIQUE of statx(2), which Linux 6.8 and later have.
 const UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
-/// Why something in a zone could not be opened.
+/// The reason why a path in a zone could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("{path} in the zone")]
 pub(crate) struct Error {
@@ -33,7 +34,8 @@ fn fail<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> Error {
     }
 }
 
-/// Opens a mount point for `mount`, a folder or a file as that is itself.
+/// Opens a mount point for `mount`, and makes the mount point if it is missing: a folder for a
+/// folder, a file for a file.
 pub(crate) fn open_or_make(
     root: impl AsFd,
     path: &Path,
@@ -56,8 +58,8 @@ pub(crate) fn open_or_make(
     open(&root, &path).map_err(fail(&path))
 }
 
-/// Opens a folder, and makes it by `make` and those above it where they are missing: in
-/// an open folder, with a name.
+/// Opens a folder. If the folder or its parents are missing, calls `make` with the open parent
+/// folder and the missing name.
 pub(super) fn open_or_make_folder(
     root: BorrowedFd<'_>,
     path: &Path,
@@ -73,7 +75,8 @@ pub(super) fn open_or_make_folder(
         None => return Err(fail(&path)(Errno::NOENT)),
     };
     match make(folder.as_fd(), path.file_name().unwrap_or_default()) {
-        // A process in the zone was quicker.
+        // The error `AlreadyExists` is not a failure: a process in the zone has made the folder
+        // first.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             return Err(fail(&path)(error));
         }
@@ -95,7 +98,7 @@ pub(crate) fn open(root: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     sys::root::open(root, path, OFlags::PATH)
 }
 
-/// The numbers of a mount, attached or not, for the mount `at` a place.
+/// Returns the ids of a mount, attached or not, that is or will be mounted at `at`.
 pub(crate) fn remember(mount: impl AsFd, at: &Path) -> Result<Mounted, Errno> {
     let ask = |what| statx(&mount, "", AtFlags::EMPTY_PATH, what);
     let stat = ask(StatxFlags::MNT_ID)?;
@@ -108,7 +111,7 @@ pub(crate) fn remember(mount: impl AsFd, at: &Path) -> Result<Mounted, Errno> {
     })
 }
 
-/// The numbers of the mount at a place in a zone.
+/// Returns the ids of the mount at a path in a zone.
 pub(crate) fn find(root: impl AsFd, at: &Path) -> Result<Mounted, Error> {
     let path = relative(at);
     let place = open(root, &path).map_err(fail(&path))?;

@@ -19,60 +19,60 @@ use control::beadm_socket;
 use host::{Error, devices};
 use kernelzone::facts::Facts;
 
-/// All that decides about a boot.
+/// The inputs of a boot plan.
 #[derive(Debug)]
 pub struct BootInputs<'a> {
     /// The zone's configuration.
     pub config: &'a Config,
-    /// Its resource controls.
+    /// The zone's resource controls.
     pub controls: Controls,
-    /// The zone's numeric id, 0 when the plan is only shown.
+    /// The zone's numeric id; 0 if the plan is only printed.
     pub id: u32,
-    /// Given at install.
+    /// The UUID that the zone got at install.
     pub uuid: Option<Uuid>,
     /// First host id of the zone's range.
     pub first_id: u32,
     /// The parts of the zone's root.
     pub stack: &'a Stack,
-    /// Inherited directories, for sparse zones.
+    /// The inherited directories of a sparse zone.
     pub layout: Option<&'a Layout>,
-    /// The brand's constant part.
+    /// The part of the boot that is constant for the brand.
     pub platform: &'a Platform,
     /// The program and signals of init.
     pub spec: &'a BootSpec,
-    /// The cgroup below which all groups of zones are.
+    /// The cgroup that contains the groups of all zones.
     pub base: &'a Base,
-    /// A folder of the host to mount a scratch file system on.
+    /// A folder of the host on which zoneadmd mounts a scratch file system.
     pub scratch: &'a Path,
-    /// The devices of the host that the zone is shown.
+    /// The devices of the host that the zone gets.
     pub nodes: &'a [DeviceNode],
-    /// The zone's links.
+    /// The network links of the zone.
     pub links: Vec<Link>,
-    /// The file that records the host's part of the network.
+    /// The file that records the changes to the host's network.
     pub records: &'a Path,
-    /// The socket of the answerer of uname(2), if there is to be one.
+    /// The path of the socket of the uname(2) answerer; `None` if the zone needs no answerer.
     pub answerer: &'a Path,
-    /// The folder of the files that show the zone its limits.
+    /// The folder with the files that show the zone its limits.
     pub limit_files: &'a Path,
     /// The step that writes the zone's name resolution files.
     pub names: Option<InsideStep>,
-    /// The machine of a kernel zone.
+    /// The guest of a kernel zone; `None` for a container.
     pub machine: Option<MachineInputs<'a>>,
-    /// True to stop in state ready.
+    /// True if the boot stops in state ready.
     pub ready_only: bool,
 }
 
-/// The inputs of a kernel zone's machine.
+/// The inputs for the guest of a kernel zone.
 #[derive(Debug)]
 pub struct MachineInputs<'a> {
-    /// The machine.
+    /// The guest.
     pub machine: vm::Machine,
     /// The facts about the host.
     pub facts: &'a Facts,
 }
 
-/// Kernel files that tell about the machine or change it. Most are refused by
-/// their owner already: the machine's root has no id in the zone.
+/// Files of the kernel that describe the host's hardware or change it. The owner of most of them
+/// already prevents access: the host's root has no id in the zone.
 const MASKED: &[&str] = &[
     "/proc/acpi",
     "/proc/kcore",
@@ -87,31 +87,31 @@ const MASKED: &[&str] = &[
     "/sys/kernel/security",
 ];
 
-/// Commands that end a zone or boot it again. Those of the host, which a sparse zone inherits,
-/// are made for the host's init.
+/// Commands that halt or reboot a zone. A sparse zone inherits the host's commands, which work only
+/// with the host's init.
 const COMMANDS: &[&str] = &["reboot", "poweroff", "halt", "shutdown"];
 
-/// File system types that need no device and belong to the zone alone.
+/// File system types that need no device and whose content belongs to the zone alone.
 const WITHOUT_DEVICE: &[&str] = &["tmpfs", "proc", "mqueue"];
 
-/// Makes the plan.
+/// Returns the plan of a boot.
 ///
 /// # Errors
-/// [`Error::Privilege`] for a privilege list that no zone can have.
+/// Fails with [`Error::Privilege`] for a list of privileges that no zone can have.
 pub fn plan(inputs: &BootInputs<'_>) -> Result<BootPlan, Error> {
     let config = inputs.config;
     let privileges = inputs.platform.privileges(config);
     let mut capabilities = privilege::capabilities(privileges, config.ip_type())?;
     let own_userland = inputs.layout.is_none();
     let mut openings = privilege::openings(privileges, config.ip_type(), own_userland)?;
-    // QEMU is under the filter always: only QEMU itself could notice the cost.
+    // QEMU always runs under the filter, because the cost of the filter affects only QEMU itself.
     if inputs.machine.is_some() {
         openings = Openings::default();
     }
     let init = match &inputs.machine {
         None => init(inputs.spec),
         Some(with) => {
-            // QEMU needs none.
+            // QEMU needs no capabilities.
             capabilities = Capabilities(0);
             guest::init(&with.machine, with.facts)
         }
@@ -136,7 +136,7 @@ pub fn plan(inputs: &BootInputs<'_>) -> Result<BootPlan, Error> {
     })
 }
 
-// Long because it is the list of steps in their order.
+// This function is long because it is the list of steps in their order.
 fn platform_steps(inputs: &BootInputs<'_>, pings: bool) -> Vec<PlatformStep> {
     let config = inputs.config;
     let stack = inputs.stack;
@@ -155,11 +155,11 @@ fn platform_steps(inputs: &BootInputs<'_>, pings: bool) -> Vec<PlatformStep> {
             nodes: inputs.nodes.to_vec(),
         },
     ];
-    // Before anything runs in the zone.
+    // This step comes before any process runs in the zone.
     if !controls.is_empty() {
         steps.push(PlatformStep::Controls { controls });
     }
-    // While zoneadmd still has the mounts of the host.
+    // This step comes while zoneadmd still has the mounts of the host.
     if let Some(kernel) = &inputs.spec.kernel {
         steps.push(PlatformStep::Answerer {
             kernel: kernel.clone(),
@@ -170,7 +170,7 @@ fn platform_steps(inputs: &BootInputs<'_>, pings: bool) -> Vec<PlatformStep> {
     steps.push(PlatformStep::PrivateMounts {
         scratch: inputs.scratch.to_owned(),
     });
-    // A machine has clocks of its own.
+    // A guest has clocks of its own.
     if inputs.machine.is_none() {
         steps.push(PlatformStep::Clocks);
     }
@@ -252,8 +252,8 @@ fn platform_steps(inputs: &BootInputs<'_>, pings: bool) -> Vec<PlatformStep> {
     steps
 }
 
-/// The files of the kernel that show a zone its limits in place of the host. A machine
-/// has a kernel of its own.
+/// Returns the files of the kernel that show a zone its own limits instead of the host's. A guest
+/// needs none, because it has a kernel of its own.
 fn limit_files(inputs: &BootInputs<'_>) -> Vec<PathBuf> {
     match inputs.machine {
         Some(_) => Vec::new(),
@@ -264,19 +264,19 @@ fn limit_files(inputs: &BootInputs<'_>) -> Vec<PathBuf> {
     }
 }
 
-/// Returns whether the zone itself mounts this file system: it has a type without a device, which
-/// zones may mount.
+/// Returns true if the zone itself mounts this file system: the type needs no device, and zones may
+/// mount it.
 pub fn is_inside(fs: &FileSystem) -> bool {
     WITHOUT_DEVICE.contains(&fs.fstype.as_str())
 }
 
-/// The file systems that the host mounts, with the numbers under which they are held.
+/// Returns the file systems that the host mounts, with the numbers under which zoneadmd holds them.
 fn held(config: &Config) -> impl Iterator<Item = (u32, FileSystem)> {
     (0..).zip(outer_first(config).into_iter().filter(|fs| !is_inside(fs)))
 }
 
-/// The file systems of a zone in an order in which none hides another, those of one
-/// depth as they were added.
+/// Returns the file systems of a zone in an order in which no mount hides another. File systems of
+/// the same depth keep their order in the configuration.
 fn outer_first(config: &Config) -> Vec<FileSystem> {
     let mut list: Vec<FileSystem> = config.filesystems().collect();
     list.sort_by_key(|fs| fs.dir.components().count());
@@ -288,7 +288,8 @@ fn remembered(config: &Config, nodes: &[DeviceNode]) -> Vec<PathBuf> {
     config.filesystems().map(|fs| fs.dir).chain(nodes).collect()
 }
 
-/// Returns whether a lofs is read-only, and whether set-id programs on it keep their rights.
+/// Returns two flags for a lofs mount: true if it is read-only, and true if set-id programs on it
+/// keep their rights.
 pub fn rights(fs: &FileSystem) -> (bool, bool) {
     let has = |name: &str| fs.options.iter().any(|option| option == name);
     let read_only = has("ro");
@@ -316,7 +317,7 @@ fn file_system(held: u32, fs: FileSystem) -> PlatformStep {
     }
 }
 
-// Long because it is the list of steps in their order.
+// This function is long because it is the list of steps in their order.
 fn inside_steps(
     inputs: &BootInputs<'_>,
     init: &Init,
@@ -333,8 +334,8 @@ fn inside_steps(
             read_only,
         };
     let mut steps = vec![InsideStep::OwnViews];
-    // Of the zone's own only those that hold some of the host's: others may be for
-    // /dev or /proc, which come next.
+    // Of the zone's own file systems, this adds only those that contain a file system of the host.
+    // The others may be for /dev or /proc, which are mounted later.
     let holds = |own: &FileSystem| held(config).any(|(_, fs)| fs.dir.starts_with(&own.dir));
     let mut numbers = held(config).map(|(held, _)| held);
     for fs in outer_first(config) {
@@ -353,7 +354,7 @@ fn inside_steps(
     }
     steps.push(mount("proc", "/proc", &[], true, false));
     if inputs.machine.is_some() {
-        // QEMU looks at nothing there.
+        // QEMU needs neither the loopback link nor /sys.
     } else if config.ip_type() == IpType::Exclusive {
         steps.push(InsideStep::Loopback);
         steps.push(mount("sysfs", "/sys", &[], true, true));
@@ -363,7 +364,7 @@ fn inside_steps(
         steps.push(InsideStep::ShowLimits { targets });
     }
     if init.path.is_some() && inputs.machine.is_none() {
-        // Inits of whole systems divide their control group.
+        // An init of a whole system divides its control group.
         steps.push(mount("cgroup2", "/sys/fs/cgroup", &[], true, false));
     }
     steps.push(mount(
@@ -384,7 +385,8 @@ fn inside_steps(
     if inputs.machine.is_none() {
         let options = in_memory(0o1777, SHARED_MEMORY, &inputs.controls);
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
-        // Programs map memory there to run it, and every init finds it mounted.
+        // The mount allows execution, because programs map memory in it to run it. Every init finds
+        // it mounted.
         steps.push(mount("tmpfs", SHARED_MEMORY, &options, false, false));
     }
     if !inputs.nodes.is_empty() {
@@ -409,7 +411,7 @@ fn inside_steps(
         steps.push(InsideStep::Commands { names });
     }
     steps.push(InsideStep::Enter);
-    // A machine's zone has no processes that could ask.
+    // The zone of a guest has no processes that could read the boot id.
     if inputs.machine.is_none() {
         steps.push(InsideStep::BootId);
         steps.push(InsideStep::Environments {
@@ -448,7 +450,7 @@ fn in_memory(mode: u32, target: &str, controls: &Controls) -> Vec<String> {
         .collect()
 }
 
-/// Mounts a file system of the zone's own.
+/// Returns the step that mounts a file system of the zone's own.
 fn own(fs: FileSystem) -> InsideStep {
     let flags = ["ro", "rw", "noexec", "nosuid", "nodevices", "nodev"];
     let has = |name: &str| fs.options.iter().any(|option| option == name);

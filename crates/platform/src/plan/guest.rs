@@ -1,5 +1,5 @@
-//! The plan of a machine: from a configuration and facts of the host to QEMU's
-//! command line and the descriptors that it gets.
+//! The plan of a guest: makes QEMU's command line and the list of its descriptors from a
+//! configuration and facts of the host.
 
 use std::path::PathBuf;
 
@@ -13,10 +13,10 @@ use kernelzone::USER;
 use kernelzone::facts::Facts;
 use kernelzone::record::Start;
 
-/// The environment of QEMU.
+/// The environment variables of QEMU.
 const ENVIRONMENT: &[&str] = &["PATH=/usr/bin", "HOME=/", "LC_ALL=C"];
 
-/// The machine.
+/// Returns the guest that a configuration describes.
 pub fn machine(
     config: &Config,
     uuid: Option<Uuid>,
@@ -54,15 +54,15 @@ fn boot(facts: &Facts, words: &[String]) -> Boot {
             command_line,
         } => {
             let mut line = command_line.clone();
-            // Measuring one clock by another goes wrong where both are emulated and the
-            // host is busy; this one says itself how fast it is.
+            // If the guest is emulated and the host is busy, the guest's kernel cannot measure one
+            // clock by another. The HPET states its own frequency.
             if facts.accelerator == Accelerator::Tcg {
                 line.push_str(" clocksource=hpet no_timer_check");
             }
             for word in words {
                 line.push(' ');
                 line.push_str(match word.as_str() {
-                    // Every Linux init knows it by this name.
+                    // Every Linux init knows single-user mode by this name.
                     "-s" => "single",
                     other => other,
                 });
@@ -76,7 +76,7 @@ fn boot(facts: &Facts, words: &[String]) -> Boot {
     }
 }
 
-/// QEMU as the zone's only process.
+/// Returns QEMU as the zone's only process.
 pub(crate) fn init(machine: &Machine, facts: &Facts) -> Init {
     let path = facts.qemu.path.clone();
     let mut arguments = vec![path.display().to_string()];
@@ -90,10 +90,10 @@ pub(crate) fn init(machine: &Machine, facts: &Facts) -> Init {
     }
 }
 
-/// The option with the kernel's command line.
+/// QEMU's option with the command line of the guest's kernel.
 const APPEND: &str = "-append";
 
-/// Of QEMU's arguments those that a boot decides about.
+/// Returns those of QEMU's arguments that a boot can change.
 pub fn words_of_boot(init: &Init) -> Init {
     let line = append(init).map(|line| [APPEND.to_owned(), line.to_owned()]);
     Init {
@@ -108,8 +108,8 @@ fn append(init: &Init) -> Option<&str> {
     words.get(at + 1).map(String::as_str)
 }
 
-/// QEMU's command line of the time when the zone was made ready, which fits the open descriptors,
-/// with the [`words_of_boot`] of this boot.
+/// Returns QEMU's command line from the time when the zone became ready, which fits the open
+/// descriptors, with the [`words_of_boot`] of this boot.
 pub fn made_ready(made: &Init, asked: &Init) -> Init {
     let mut init = made.clone();
     let place = init.arguments.iter().position(|word| word == APPEND);
@@ -120,7 +120,7 @@ pub fn made_ready(made: &Init, asked: &Init) -> Init {
     init
 }
 
-/// Returns the step that opens the machine's files. The order is that of [`vm::Descriptors`].
+/// Returns the step that opens the guest's files, in the order of [`vm::Descriptors`].
 pub(crate) fn step(
     config: &Config,
     machine: &Machine,
@@ -164,7 +164,7 @@ pub(crate) fn step(
 /// Returns the files of the host that QEMU sees, in the order in which they are held.
 pub(crate) fn shown(facts: &Facts) -> Vec<PathBuf> {
     let mut paths = facts.qemu_files.clone();
-    // A folder that QEMU sees includes the files in it.
+    // A folder that QEMU sees already includes the files in the folder.
     if !paths.iter().any(|dir| facts.qemu.path.starts_with(dir)) {
         paths.push(facts.qemu.path.clone());
     }
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(few.arguments, ["-append", "single"]);
         let line = "qemu -m 512M -append single -blockdev fd3";
         assert_eq!(made_ready(&made, &few), init(line));
-        // A loader on a disk gets no words.
+        // A guest that boots from its disk gets no kernel command line.
         let firmware = init("qemu -m 512M");
         assert_eq!(words_of_boot(&firmware).arguments, [""; 0]);
         assert_eq!(made_ready(&firmware, &words_of_boot(&firmware)), firmware);

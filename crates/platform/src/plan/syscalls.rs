@@ -1,18 +1,18 @@
 //! The filter that every process of a zone runs under.
 //!
-//! It refuses (EPERM) calls that act on the machine as a whole and calls that Solaris refuses in a
-//! zone: kernel modules, another kernel, swap, accounting, the clock, raw ports, handles that lead
-//! around path checks. The user namespace already refuses most of these; the filter is the second
-//! wall. docs/threat-model.md lists each call with the other barriers against it.
+//! The filter refuses (EPERM) calls that affect the whole host, and calls that Solaris refuses in a
+//! zone: kernel modules, another kernel, swap, accounting, the clock, raw ports, handles that
+//! bypass path checks. The user namespace already refuses most of these calls; the filter is the
+//! second barrier. docs/threat-model.md lists each call with the other barriers against it.
 //!
-//! It also refuses calls that the kernel permits to every process, but that reach beyond the zone:
-//! leases on files of the host that the zone shares, and sockets of families that network
-//! namespaces do not keep apart.
+//! The filter also refuses calls that the kernel permits to every process, but that affect
+//! processes outside the zone: leases on files of the host that the zone shares, and sockets of
+//! families that network namespaces do not isolate.
 //!
-//! The kernel works out once per system call whether the program always admits it, and does not run
-//! it for those. The remaining cost is the slower entry into a call: 45 ns where that was measured.
-//! Calls whose arguments the program looks at (fcntl, socket, socketpair) cost its run besides. A
-//! zone whose privileges have `sys_unfiltered` has neither.
+//! For each system call, the kernel finds out once if the filter always admits the call, and does
+//! not run the filter for such calls. The remaining cost is the slower entry into a call, measured
+//! as 45 ns. Calls whose arguments the filter reads (fcntl, socket, socketpair) also cost a run of
+//! the filter. A zone whose privileges have `sys_unfiltered` has no filter and no such cost.
 
 use model::privilege::{Capabilities, Openings};
 
@@ -29,13 +29,13 @@ const fn call(native: u32, compat: u32) -> Call {
     }
 }
 
-/// The numbers, in one table, of the calls that are admitted by an argument.
+/// The numbers, in one table, of the calls whose arguments the filter checks.
 struct ByArgument {
-    /// fcntl and, in a 32-bit table, fcntl64.
+    /// The numbers of fcntl and, in a 32-bit table, of fcntl64.
     fcntl: &'static [u32],
     socket: u32,
     socketpair: u32,
-    /// The one call of i386 for everything about sockets.
+    /// The number of socketcall, the single system call of i386 for all socket operations.
     socketcall: Option<u32>,
 }
 
@@ -46,7 +46,7 @@ mod arch {
     /// AUDIT_ARCH_X86_64 and AUDIT_ARCH_I386.
     pub const NATIVE: u32 = 0xc000_003e;
     pub const COMPAT: u32 = 0x4000_0003;
-    /// Calls of the x32 ABI have this bit; no distribution uses it.
+    /// The bit that all calls of the x32 ABI have set. No distribution uses x32.
     pub const FOREIGN_BIT: Option<u32> = Some(0x4000_0000);
 
     pub const NATIVE_BY_ARGUMENT: ByArgument = ByArgument {
@@ -63,7 +63,8 @@ mod arch {
     };
 
     pub const UNAME: Call = call(63, 122);
-    /// The older system calls of uname: with five names, of 65 bytes and of 9.
+    /// The numbers of the older uname calls: one returns five names of 65 bytes, the other five
+    /// names of 9 bytes.
     pub const OLD_UNAME: [Option<u32>; 2] = [Some(109), Some(59)];
 
     #[rustfmt::skip]
@@ -159,26 +160,26 @@ mod arch {
     ];
 }
 
-/// io_uring_setup(2), in every table. A ring makes sockets of any family, and no filter sees the
-/// operations of a ring.
+/// The number of io_uring_setup(2), the same in every table. A ring can make sockets of any family,
+/// and no filter sees the operations of a ring.
 const IO_URING_SETUP: u32 = 425;
 
-/// Commands of fcntl(2) that are refused: F_SETLEASE, F_NOTIFY and F_SETDELEG. A zone's
-/// root is taken for the owner of the host's files that the zone shares, so a lease on one
-/// of them makes everybody's open(2) of that file wait.
+/// Commands of fcntl(2) that the filter refuses: F_SETLEASE, F_NOTIFY and F_SETDELEG. The kernel
+/// treats a zone's root as the owner of the host's files that the zone shares. So a lease on such a
+/// file would block every process that opens the file.
 const REFUSED_COMMANDS: [u32; 3] = [1024, 1026, 1040];
 
-/// Families of sockets that network namespaces keep apart: AF_UNIX, AF_INET, AF_INET6,
-/// AF_NETLINK, AF_PACKET.
+/// Socket families that network namespaces isolate: AF_UNIX, AF_INET, AF_INET6, AF_NETLINK,
+/// AF_PACKET.
 const FAMILIES: [u32; 5] = [1, 2, 10, 16, 17];
-/// AF_KEY: keys of IPsec, for the administrator of a network.
+/// AF_KEY, the socket family for IPsec keys, which only a network administrator needs.
 const FAMILY_OF_ADMINISTRATORS: u32 = 15;
 
-/// The numbers within socketcall(2) of socket and socketpair. Their arguments lie in
-/// memory, where a filter cannot look.
+/// The operation numbers of socket and socketpair in socketcall(2). Their arguments are in memory,
+/// which a filter cannot read.
 const SOCKETS_OF_SOCKETCALL: [u32; 2] = [1, 8];
 
-/// Numbers in capabilities(7).
+/// Numbers of capabilities, as in linux/capability.h.
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_TIME: u32 = 25;
 const CAP_PERFMON: u32 = 38;
@@ -190,18 +191,19 @@ const JUMP_SET: u16 = 0x45;
 const RETURN: u16 = 0x06;
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
-/// Offset of the low half of the first argument; the kernel takes no more of a command or a family.
+/// Offset of the low half of the first argument. The kernel ignores the high half for a command or
+/// a family.
 const FIRST_ARGUMENT: u32 = 16;
 const SECOND_ARGUMENT: u32 = 24;
 const ADMIT: u32 = 0x7fff_0000;
 const FAIL_WITH: u32 = 0x0005_0000;
-/// EPERM.
+/// The result EPERM.
 const REFUSE: u32 = FAIL_WITH | 1;
-/// EINVAL, as of a file system without leases.
+/// The result EINVAL, which a file system without leases returns.
 const INVALID: u32 = FAIL_WITH | 22;
-/// ENOSYS, as of a kernel without the call: programs then do without.
+/// The result ENOSYS, which a kernel without the call returns. Programs then do not use the call.
 const UNKNOWN: u32 = FAIL_WITH | 38;
-/// EAFNOSUPPORT, as of a kernel without the family.
+/// The result EAFNOSUPPORT, which a kernel without the socket family returns.
 const NO_FAMILY: u32 = FAIL_WITH | 97;
 const ASK: u32 = 0x7fc0_0000;
 
@@ -210,7 +212,7 @@ const fn instruction(code: u16, when_true: u8, when_false: u8, value: u32) -> u6
     code as u64 | (when_true as u64) << 16 | (when_false as u64) << 24 | (value as u64) << 32
 }
 
-/// Makes the filter for a zone with these capabilities and openings.
+/// Returns the filter for a zone with these capabilities and openings.
 #[must_use]
 pub fn program(capabilities: Capabilities, openings: Openings) -> Vec<u64> {
     let mut refused: Vec<&Call> = arch::REFUSED.iter().collect();
@@ -229,7 +231,7 @@ pub fn program(capabilities: Capabilities, openings: Openings) -> Vec<u64> {
         arch::FOREIGN_BIT,
     );
     let compat = table(checks(&arch::COMPAT_BY_ARGUMENT), &compat, None);
-    // A table is shorter than 255 instructions: its lists are constants.
+    // A table has fewer than 255 instructions, because its lists are constants.
     let skip = u8::try_from(native.len()).unwrap_or(u8::MAX);
     let mut code = vec![
         instruction(LOAD, 0, 0, ARCHITECTURE),
@@ -242,8 +244,9 @@ pub fn program(capabilities: Capabilities, openings: Openings) -> Vec<u64> {
     code
 }
 
-/// Decides about the calls of one table that are admitted by an argument; all others go on
-/// behind it. fcntl comes first: programs call it most.
+/// Returns the instructions that decide about the calls of one table whose arguments the filter
+/// checks. All other calls continue after these instructions. fcntl is checked first, because
+/// programs call it most.
 fn by_argument(calls: &ByArgument, capabilities: Capabilities, openings: Openings) -> Vec<u64> {
     let mut families = FAMILIES.to_vec();
     if capabilities.has(CAP_NET_ADMIN) {
@@ -278,8 +281,8 @@ fn by_argument(calls: &ByArgument, capabilities: Capabilities, openings: Opening
     code
 }
 
-/// Decides about the call of that number: `listed` when its argument is one of `values`,
-/// else `other`.
+/// Returns the instructions that decide about the call with this number: the result is `listed` if
+/// the argument is in `values`, and `other` if not.
 fn check(number: u32, argument: u32, values: &[u32], listed: u32, other: u32) -> Vec<u64> {
     let length = u8::try_from(values.len()).unwrap_or(u8::MAX);
     let mut code = vec![
@@ -294,19 +297,19 @@ fn check(number: u32, argument: u32, values: &[u32], listed: u32, other: u32) ->
     code
 }
 
-/// The layout of uname(2)'s result.
+/// The layout of the result of uname(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uname {
     /// Six names of 65 bytes.
     New,
-    /// The first five of them.
+    /// The first five names, of 65 bytes each.
     Old,
-    /// The first five, of 9 bytes.
+    /// The first five names, of 9 bytes each.
     Oldest,
 }
 
-/// Makes the filter that asks about uname(2) and admits everything else: the kernel
-/// finds out once that other calls are always admitted, and does not run it for them.
+/// Returns the filter that reports uname(2) and admits every other call. The kernel finds out once
+/// that other calls are always admitted, and does not run the filter for them.
 #[must_use]
 pub fn asking_about_uname() -> Vec<u64> {
     let compat: Vec<u32> = arch::UNAME
@@ -321,7 +324,7 @@ pub fn asking_about_uname() -> Vec<u64> {
         instruction(JUMP_EQUAL, 0, 1, arch::UNAME.native),
         instruction(RETURN, 0, 0, ASK),
         instruction(RETURN, 0, 0, ADMIT),
-        // Any other architecture than these is refused by the first filter.
+        // The first filter refuses any other architecture.
         instruction(LOAD, 0, 0, NUMBER),
     ];
     for (left, number) in (1..=compat.len()).rev().zip(compat) {
@@ -333,7 +336,7 @@ pub fn asking_about_uname() -> Vec<u64> {
     code
 }
 
-/// Returns the layout that a call asked about has; `None` for a call that is not uname(2).
+/// Returns the layout of the result of a reported call; `None` for a call that is not uname(2).
 #[must_use]
 pub fn layout_of_uname(architecture: u32, number: u32) -> Option<Uname> {
     let [old, oldest] = arch::OLD_UNAME;
@@ -346,8 +349,8 @@ pub fn layout_of_uname(architecture: u32, number: u32) -> Option<Uname> {
     }
 }
 
-/// Refuses the numbers of one table (and any with `foreign_bit`), admits the rest, but for
-/// the calls about which `by_argument` decides.
+/// Returns the instructions for one table: they refuse `numbers` and all calls with `foreign_bit`,
+/// let `by_argument` decide about its calls, and admit all other calls.
 fn table(by_argument: Vec<u64>, numbers: &[u32], foreign_bit: Option<u32>) -> Vec<u64> {
     let mut code = vec![instruction(LOAD, 0, 0, NUMBER)];
     code.extend(by_argument);
@@ -357,7 +360,7 @@ fn table(by_argument: Vec<u64>, numbers: &[u32], foreign_bit: Option<u32>) -> Ve
         .chain(numbers.iter().map(|number| (JUMP_EQUAL, *number)));
     let checks: Vec<_> = checks.collect();
     for (i, (opcode, value)) in checks.iter().enumerate() {
-        // To the refusal behind the admission that ends the list.
+        // This jump leads to the refusal, which follows the admission at the end of the list.
         let distance = u8::try_from(checks.len() - i).unwrap_or(u8::MAX);
         code.push(instruction(*opcode, distance, 0, *value));
     }
@@ -371,14 +374,15 @@ mod tests {
     use super::*;
     use model::config::IpType;
 
-    /// Arguments that every filter admits: F_GETFL, and AF_INET or accept of socketcall.
+    /// Arguments that every filter admits. The first is AF_INET for socket(2) and the number of
+    /// bind for socketcall(2). The second is F_GETFL for fcntl(2).
     const HARMLESS: [u32; 2] = [2, 3];
 
     fn admits(code: &[u64], architecture: u32, number: u32) -> bool {
         run(code, architecture, number, HARMLESS) == ADMIT
     }
 
-    /// Runs the program as the kernel would.
+    /// Runs the filter as the kernel would.
     fn run(code: &[u64], architecture: u32, number: u32, arguments: [u32; 2]) -> u32 {
         let (mut at, mut register) = (0usize, 0u32);
         loop {
@@ -416,7 +420,7 @@ mod tests {
         made("", IpType::Shared, false)
     }
 
-    /// The numbers of the calls are those of one architecture.
+    /// The expected call numbers are those of one architecture.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn the_instructions() {
@@ -446,7 +450,7 @@ mod tests {
         }
     }
 
-    /// Both tables of this architecture.
+    /// Both tables of the architecture of this host.
     const TABLES: [(u32, ByArgument); 2] = [
         (arch::NATIVE, arch::NATIVE_BY_ARGUMENT),
         (arch::COMPAT, arch::COMPAT_BY_ARGUMENT),
@@ -458,7 +462,7 @@ mod tests {
         for (table, calls) in TABLES {
             for &number in calls.fcntl {
                 for command in (0..64).chain(1000..1100) {
-                    // F_SETLEASE, F_NOTIFY, F_SETDELEG.
+                    // The commands are F_SETLEASE, F_NOTIFY and F_SETDELEG.
                     let refused = [1024, 1026, 1040].contains(&command);
                     let expected = if refused { INVALID } else { ADMIT };
                     // The value of the first argument does not matter.
@@ -476,7 +480,8 @@ mod tests {
             for (table, calls) in TABLES {
                 for number in [calls.socket, calls.socketpair] {
                     for family in 0..64 {
-                        // AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET; AF_KEY.
+                        // The families are AF_UNIX, AF_INET, AF_INET6, AF_NETLINK and AF_PACKET; 15
+                        // is AF_KEY.
                         let known = [1, 2, 10, 16, 17];
                         let keys = family == 15 && ip == IpType::Exclusive;
                         let admitted = known.contains(&family) || keys;
@@ -501,7 +506,7 @@ mod tests {
             let expected = if makes { UNKNOWN } else { ADMIT };
             let sparse = sockets(&standard(), function);
             assert_eq!(sparse, is_there.then_some(expected), "{function}");
-            // A userland of 32 bits has no other way to its sockets.
+            // A 32-bit userland has no other call for its sockets.
             let own = sockets(&made("", IpType::Shared, true), function);
             assert_eq!(own, is_there.then_some(ADMIT), "{function}");
             let shut = made("default,!net_socketcall", IpType::Shared, true);

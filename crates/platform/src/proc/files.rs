@@ -13,11 +13,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::proc::text::{self, Counted, Load, Ticks};
 
-/// Largest file of the host's /proc that is read, in bytes: that of 8,192 CPUs is
-/// shorter.
+/// Maximum size of a file of the host's /proc that is read, in bytes. The files of a host with
+/// 8,192 CPUs are shorter.
 const MAX_HOST_FILE: u64 = 32 << 20;
 
-/// A file that a zone with limits is shown.
+/// A file that shows a zone its own limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum File {
     Meminfo,
@@ -44,7 +44,7 @@ impl File {
         Self::IoPressure,
     ];
 
-    /// Its name in the zone's folder.
+    /// Returns the name of the file in the zone's folder.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Meminfo => "meminfo",
@@ -59,7 +59,7 @@ impl File {
         }
     }
 
-    /// The file of the kernel that it covers.
+    /// Returns the path of the kernel's file over which this file is mounted.
     pub(crate) const fn target(self) -> &'static str {
         match self {
             Self::Meminfo => "/proc/meminfo",
@@ -74,7 +74,7 @@ impl File {
         }
     }
 
-    /// Tells whether a zone with these limits is shown the file.
+    /// Returns true if a zone with these limits has the file.
     const fn is_for(self, controls: &Controls) -> bool {
         let memory = controls.physical.is_some() || controls.swap.is_some();
         let cpus = controls.cpu_cap.is_some()
@@ -88,7 +88,7 @@ impl File {
     }
 }
 
-/// The files that a zone with these limits is shown.
+/// Returns the files that a zone with these limits has.
 pub(crate) fn names_for(controls: &Controls) -> Vec<File> {
     let all = File::ALL.into_iter();
     all.filter(|file| file.is_for(controls)).collect()
@@ -102,7 +102,8 @@ pub(super) struct Contents {
     booted: Duration,
     ticks: Ticks,
     load: Load,
-    /// The CPUs for which cpuinfo was written last: it is long, and making it is dear.
+    /// The CPUs for which cpuinfo was written last. The text is long and slow to make, so it is
+    /// written only if the CPUs change.
     described: Option<CpuSet>,
 }
 
@@ -117,8 +118,8 @@ impl Contents {
         }
     }
 
-    /// Makes the contents of these files. One that need not be written again, or of
-    /// which this host tells nothing, is left out.
+    /// Returns the contents of these files. A file is left out if it need not be written again
+    /// (cpuinfo for the same CPUs), or if this host does not have the data.
     pub(super) fn of(&mut self, files: &BTreeSet<File>) -> Vec<(File, String)> {
         let wants = |list: &[File]| list.iter().any(|file| files.contains(file));
         let mut made = Vec::new();
@@ -197,9 +198,8 @@ fn of_host(path: &str) -> Option<String> {
     Some(text)
 }
 
-/// Makes the missing ones of the files in the folder of a zone, with the present figures.
-/// Returns their paths. Files that this host has not, or of which it tells nothing, are
-/// left out.
+/// Makes the missing files in the folder of a zone, with the present values. Returns the paths of
+/// the files. A file is left out if this host does not have it, or does not have the data for it.
 pub(crate) fn make(
     folder: &Path,
     wanted: &[File],
@@ -218,7 +218,7 @@ pub(crate) fn make(
     let mut made = Vec::new();
     for (file, text) in contents.of(&missing) {
         let path = folder.join(file.name());
-        // As those of the kernel: readable for all, writable for none.
+        // The mode is that of the kernel's files: readable for all users, writable for none.
         let mut options = fs::OpenOptions::new();
         let opened = options.write(true).create_new(true).mode(0o444).open(&path);
         opened?.write_all(text.as_bytes())?;

@@ -1,4 +1,4 @@
-//! zoneadmd's side of the zone's reader: starting it, and again when it has died.
+//! zoneadmd's side of the zone's reader: starts the reader, and starts it again after it has died.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,13 +20,13 @@ use model::controls::Controls;
 /// The name of the reader in a list of processes.
 const TITLE: &std::ffi::CStr = c"zone-proc";
 
-/// The file in the zone's folder that says which process its reader is.
+/// The file in the zone's folder that identifies the process of the zone's reader.
 const READER: &str = "reader";
 
-/// The least time between two starts of the reader.
+/// The minimum time between two starts of the reader.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
-/// The time that a killed reader may take to end.
+/// Timeout for a killed reader to end.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The reader of a zone with limits.
@@ -42,8 +42,8 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Starts the reader of a zone whose first process is `init`; none where the zone
-    /// has no files. One that a zoneadmd has left which died is ended first.
+    /// Starts the reader of a zone whose first process is `init`. Returns `None` if the zone has no
+    /// such files. If a dead zoneadmd has left a reader, this function first ends that reader.
     pub fn start(
         root: &Root,
         zone: &ZoneName,
@@ -74,13 +74,13 @@ impl Follower {
         self.reader.as_ref().map(|reader| reader.pidfd.as_fd())
     }
 
-    /// Returns the time until [`Follower::mind`] is due, when nothing happens before.
+    /// Returns the time until [`Follower::mind`] must be called if no other event occurs before.
     pub fn due_in(&self) -> Option<Duration> {
         let due = self.started + RESTART_AFTER;
         (self.reader.is_none()).then(|| due.saturating_duration_since(Instant::now()))
     }
 
-    /// Starts the reader again when it has died; not more than once a second.
+    /// Starts the reader again if it has died, at most once per second.
     pub fn mind(&mut self, died: bool) {
         if died && let Some(reader) = self.reader.take() {
             undo::reap(&reader, END_TIMEOUT);
@@ -106,7 +106,8 @@ impl Follower {
             let _ = sys::memory::release_program_pages();
             u8::from(serve(folder, groups, self.booted, self.owner, init).is_err())
         });
-        // Without one the files stay as they are, and it is tried again.
+        // If the reader could not start, the files keep their content, and zoneadmd tries again
+        // later.
         self.reader = started.ok();
         let known = self
             .reader
@@ -126,7 +127,7 @@ impl Follower {
         };
         let Ok(pid) = i32::try_from(pid) else { return };
         let opened = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        // As long as it is open, the number stands for this process.
+        // While the pidfd is open, the process id cannot belong to another process.
         if let Some(reader) = opened
             && (Process { pid, started }).is_alive()
         {
@@ -135,8 +136,8 @@ impl Follower {
     }
 }
 
-/// Makes the files that a zone needs with other limits, and the reader that keeps them
-/// true. It keeps its files until its next boot.
+/// Makes the files that a zone needs after a change of its limits, and starts a reader for them. A
+/// zone that has files keeps them until its next boot.
 pub fn review(
     follower: &mut Option<Follower>,
     root: &Root,
@@ -159,15 +160,15 @@ pub fn review(
     Ok(())
 }
 
-/// Returns the time of the host's boot clock when a zone booted: the zone's own clock
-/// began at 0 then.
+/// Returns the time of the host's boot clock at which a zone booted. The zone's own boot clock
+/// started at 0 at that time.
 fn booted(init: i32) -> Duration {
     let text = fs::read_to_string(format!("/proc/{init}/timens_offsets")).unwrap_or_default();
     offset(&text).unwrap_or_else(since_boot)
 }
 
-/// Returns how far the boot clock is set back, from a list of clocks such as
-/// "boottime -123 400000000".
+/// Returns the amount by which the boot clock is set back, from a list of clocks such as "boottime
+/// -123 400000000".
 fn offset(text: &str) -> Option<Duration> {
     let line = text.lines().find(|line| line.starts_with("boottime"))?;
     let mut words = line.split_whitespace().skip(1);

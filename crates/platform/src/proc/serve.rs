@@ -1,4 +1,4 @@
-//! The zone's reader: the process that keeps the files true.
+//! The zone's reader: the process that keeps the values in the zone's files current.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,14 +21,14 @@ use sys::fanotify::Asked;
 
 use crate::proc::files::{Contents, File};
 
-/// The time for which the files count as true after each write: a zone that reads all
-/// the time makes the reader work so often and no more.
+/// The time after a write for which the values count as current. If a zone reads all the time, the
+/// reader works once in this time.
 pub(super) const FRESH_FOR: Duration = Duration::from_millis(250);
 
-/// The time between two writes where the kernel does not ask before a read.
+/// The interval between two writes if the kernel cannot ask before a read.
 const UNASKED_PERIOD: Duration = Duration::from_secs(2);
 
-/// The files of a zone, open.
+/// The open files of a zone.
 struct Files {
     open: BTreeMap<File, Open>,
     contents: Contents,
@@ -64,15 +64,15 @@ impl Files {
         Ok(Self { open, contents })
     }
 
-    /// Writes the numbers of this moment. A file whose numbers cannot be had stays as it
-    /// was.
+    /// Writes the present values. If a value cannot be read, the file keeps its content.
     fn refresh(&mut self) {
         let names: BTreeSet<File> = self.open.keys().copied().collect();
         for (name, text) in self.contents.of(&names) {
             let Some(one) = self.open.get_mut(&name) else {
                 continue;
             };
-            // A shorter text is cut off last. Every reader that comes now waits.
+            // If the new text is shorter, the file is truncated after the write. A process that
+            // reads the file in the meantime waits.
             if one.file.write_all_at(text.as_bytes(), 0).is_ok() && one.length != text.len() {
                 let _ = one.file.set_len(text.len() as u64);
                 one.length = text.len();
@@ -93,7 +93,7 @@ impl Files {
     }
 }
 
-/// Keeps the files of `folder` true until `init` has ended.
+/// Keeps the files of `folder` current until `init` has ended.
 pub(super) fn serve(
     folder: &Path,
     groups: &ZoneCgroups,
@@ -109,8 +109,8 @@ pub(super) fn serve(
     }
 }
 
-/// Makes a group of watched files that counts for the zone's root: the kernel admits
-/// each user of the host to 128, and a host may have more zones.
+/// Makes a fanotify group that counts for the zone's root. The kernel allows 128 groups for each
+/// user of the host, and a host may have more zones.
 fn for_zone(owner: u32) -> io::Result<Asked> {
     let before = capabilities_secure_bits()?;
     set_capabilities_secure_bits(before | CapabilitiesSecureBits::NO_SETUID_FIXUP)?;
@@ -123,7 +123,7 @@ fn for_zone(owner: u32) -> io::Result<Asked> {
 }
 
 fn when_asked(files: &mut Files, asked: &Asked, init: BorrowedFd<'_>) -> io::Result<()> {
-    // The time at which the files are watched again.
+    // The time at which the kernel must ask again before a read.
     let mut stale_at: Option<Instant> = None;
     files.refresh();
     loop {
@@ -142,7 +142,7 @@ fn when_asked(files: &mut Files, asked: &Asked, init: BorrowedFd<'_>) -> io::Res
                 files.unwatch(asked)?;
                 stale_at = Some(Instant::now() + FRESH_FOR);
             }
-            // Also readers that came while the files ceased to be watched.
+            // This also answers processes that started to read while the watch was removed.
             asked.answer_all()?;
         }
     }
@@ -157,7 +157,7 @@ fn unasked(files: &mut Files, init: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// Waits for a reader or for the end of the zone, or until the time is over.
+/// Waits for a process that reads, for the end of the zone, or until the timeout.
 fn wait(
     asked: BorrowedFd<'_>,
     init: BorrowedFd<'_>,
@@ -167,7 +167,8 @@ fn wait(
         PollFd::from_borrowed_fd(asked, PollFlags::IN),
         PollFd::from_borrowed_fd(init, PollFlags::IN),
     ];
-    // Rounded up: a moment too late is no harm, a moment too early is another turn.
+    // The timeout is rounded up: a late wake-up does no harm, and an early one causes another round
+    // of the loop.
     let left = left.map(|left| left + Duration::from_millis(1));
     let left = left.and_then(|left| Timespec::try_from(left).ok());
     match poll(&mut watched, left.as_ref()) {

@@ -1,4 +1,4 @@
-//! Showing the files in a zone, also while it runs.
+//! Mounts the files in a zone, also while the zone runs.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -16,8 +16,9 @@ use crate::proc::sizes::{self, Size};
 use crate::visit::{Way, What};
 use host::{Error, Host, flatten};
 
-/// Returns a file as a mount that is read-only for all. It keeps the host's owner, which is no user
-/// of the zone, as the kernel's own files do, so no process there can take a lease of it.
+/// Returns a mount of a file that is read-only for all processes. The file belongs to a user of the
+/// host who is not a user of the zone, like the kernel's own files. So no process of the zone can
+/// take a lease of the file.
 pub(crate) fn source(path: &Path) -> Result<OwnedFd, sys::mount::Error> {
     let mount = sys::mount::open_tree(CWD, path, Extent::One)?;
     let attr = Attr {
@@ -32,7 +33,7 @@ pub(crate) fn source(path: &Path) -> Result<OwnedFd, sys::mount::Error> {
     Ok(mount)
 }
 
-/// The files and sizes by which a zone is shown its limits.
+/// The files and the sizes of file systems that show a zone its limits.
 #[derive(Debug)]
 pub(crate) struct Shown {
     files: BTreeSet<File>,
@@ -40,7 +41,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Returns those of an active zone that has these controls.
+    /// Returns the files and sizes of an active zone that has these controls.
     pub(crate) fn under(host: &Host, zone: &ZoneName, controls: &Controls) -> Self {
         Self {
             files: there(&host.root, zone),
@@ -55,7 +56,7 @@ fn sizes_for(controls: &Controls) -> Vec<Option<Size>> {
     all.map(|target| Size::of(target, controls)).collect()
 }
 
-/// Returns the files that a zone is shown.
+/// Returns the files that exist for a zone.
 fn there(root: &Root, zone: &ZoneName) -> BTreeSet<File> {
     let folder = root.proc_files(zone);
     let all = File::ALL.into_iter();
@@ -63,8 +64,8 @@ fn there(root: &Root, zone: &ZoneName) -> BTreeSet<File> {
         .collect()
 }
 
-/// Shows a running zone those of its files that it had not `before`, and gives its file
-/// systems in memory the sizes that belong to its limits. A failure is logged:
+/// Mounts the files in a running zone that it did not have `before`, and gives its file systems in
+/// memory the sizes that follow from its limits. A failure is logged and is not an error, because
 /// the limits themselves are in force.
 pub(crate) fn follow_limits(host: &Host, zone: &ZoneName, before: &Shown, controls: &Controls) {
     let files = there(&host.root, zone);
@@ -79,7 +80,7 @@ pub(crate) fn follow_limits(host: &Host, zone: &ZoneName, before: &Shown, contro
     };
     let way = match runtime::load(&host.root, zone) {
         Ok(Some(known)) => Way::open(&known, host.root.run().join("mnt")),
-        // It has ended meanwhile.
+        // The zone has ended in the meantime.
         Ok(None) => return,
         Err(error) => Err(error.into()),
     };
@@ -110,7 +111,7 @@ pub(crate) fn follow_limits(host: &Host, zone: &ZoneName, before: &Shown, contro
     }
 }
 
-/// Bytes of memory of the host.
+/// Returns the size of the host's memory in bytes.
 fn memory_of_host() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text
