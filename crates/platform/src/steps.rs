@@ -1,4 +1,4 @@
-//! Carrying out the steps of zoneadmd.
+//! Executes the steps of zoneadmd's plan.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -42,15 +42,15 @@ struct Building<'a> {
     zinit_at: &'a Path,
     cgroups: Option<ZoneCgroups>,
     shared_tasks: Vec<OwnedFd>,
-    /// The host's namespaces, to go back to.
+    /// The host's namespaces, to which zoneadmd returns.
     home: Vec<(OwnedFd, u64)>,
     scratch: PathBuf,
     ip_type: IpType,
-    /// True where every user of the zone may open ICMP sockets.
+    /// True if every user of the zone may open ICMP sockets.
     pings: bool,
-    /// The layers that the root was assembled from; they may be closed later.
+    /// The layers that form the root. They may be closed later.
     layers: Option<storage::Scratch>,
-    /// The first process, its user namespace, and our end of the channel.
+    /// The first process, its user namespace, and zoneadmd's socket of the channel.
     first: Option<(Rc<Child>, OwnedFd, Channel)>,
     console: Option<Console>,
     /// The socket on which the first process passes the listener of the uname(2) filter.
@@ -58,7 +58,7 @@ struct Building<'a> {
     /// The socket for the zone's own beadm.
     environments: Option<OwnedFd>,
     delegated: Option<Rc<datasets::Delegated>>,
-    /// The sockets and files of a kernel zone's machine.
+    /// The sockets and files of a kernel zone's guest.
     machine: Option<guest::Opened>,
     /// The remarks about resource controls to report.
     remarks: Vec<String>,
@@ -67,10 +67,10 @@ struct Building<'a> {
 }
 
 impl Platform {
-    /// Carries out a plan up to and including state ready.
+    /// Executes a plan up to and including state ready.
     ///
     /// # Errors
-    /// The step that failed; everything before it is undone.
+    /// Fails with the step that failed. All steps before it are undone.
     pub fn build(plan: &BootPlan, zinit: &Path, fault: &mut Fault) -> Result<Self, Error> {
         let mut undo = UndoStack::default();
         match build(plan, zinit, fault, &mut undo) {
@@ -145,7 +145,7 @@ fn build(
 }
 
 impl Building<'_> {
-    // Long because it is a table with one arm for each step.
+    // This function is long because it is a table with one arm for each step.
     fn carry_out(&mut self, step: &PlatformStep, undo: &mut UndoStack) -> Result<(), AnyError> {
         match step {
             PlatformStep::Cgroups { paths, shared } => self.make_cgroups(paths, shared, undo),
@@ -183,7 +183,8 @@ impl Building<'_> {
                         let cgroups = self.cgroups.as_ref().ok_or("no control groups")?;
                         Ok(cgroups.admit_low_ports(self.plan.first_id)?)
                     }
-                    // It comes with the first process.
+                    // An exclusive-IP zone gets its network namespace together with its first
+                    // process.
                     IpType::Exclusive => Ok(()),
                 }
             }
@@ -215,7 +216,7 @@ impl Building<'_> {
                 set_id,
                 held,
             } => {
-                // Only the host writes to inherited folders.
+                // Only the host can write to inherited folders, so links in them may be followed.
                 let links = match held {
                     Some(_) => volumes::Links::Refuse,
                     None => volumes::Links::Follow,
@@ -242,7 +243,7 @@ impl Building<'_> {
             }
             PlatformStep::LimitFiles { folder, targets } => {
                 let cgroups = self.cgroups.as_ref().ok_or("no control groups")?;
-                // A crash may have left some.
+                // A crash may have left files of an earlier boot in this folder.
                 store::runtime::remove_files_of(folder)?;
                 let wanted =
                     |file: &File| targets.iter().any(|path| path == Path::new(file.target()));
@@ -291,7 +292,8 @@ impl Building<'_> {
             self.shared_tasks
                 .push(limits::zone::open_shared_tasks(path)?);
         }
-        // zoneadmd itself leaves the session of the user who typed the command.
+        // zoneadmd itself leaves the control group of the session in which the user typed the
+        // command.
         for tasks_file in &self.shared_tasks {
             rustix::io::write(tasks_file, b"0")?;
         }
@@ -316,7 +318,7 @@ impl Building<'_> {
         Ok(fs::create_dir(scratch.join(LAYERS))?)
     }
 
-    /// Returns a read-only mount of zinit for each command that it is shown as.
+    /// Returns a read-only mount of zinit for each command name under which the zone sees zinit.
     fn mounts_of_zinit(&self) -> Result<Vec<OwnedFd>, AnyError> {
         let attr = Attr {
             set: MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NOSUID,
@@ -350,7 +352,7 @@ impl Building<'_> {
             self.environments = Some(control::beadm_socket::socket()?);
         }
         let commands = self.mounts_of_zinit()?;
-        // Everything the child needs is open already; it gets copies.
+        // Everything that the child needs is open already, and the child gets copies.
         let first = inside::FirstProcess {
             plan: self.plan,
             zinit: self.zinit.as_fd(),
@@ -361,14 +363,15 @@ impl Building<'_> {
             answerer: self.answerer.as_ref().map(AsFd::as_fd),
             environments: self.environments.as_ref().map(AsFd::as_fd),
         };
-        // The user namespace belongs to the zone's root, not to the host's: the kernel's limits for
-        // each user (queues, signals, inotify) are the zone's own.
+        // The user namespace belongs to the zone's root, not to the host's root, so the kernel
+        // counts its limits for each user (queues, signals, inotify) for the zone alone.
         let child = sys::idmap::with_effective_user(self.plan.first_id, || {
             sys::process::fork(flags, Some(payload.as_fd()), &first.kept(), || {
                 inside::run(&first)
             })
         })??;
-        // The answerer ends when no process can pass it a filter any more.
+        // The answerer ends when no process can pass a filter to it any more, so zoneadmd closes
+        // its socket.
         self.answerer = None;
         let child = Rc::new(child);
         let ended = Rc::clone(&child);
@@ -396,7 +399,8 @@ impl Building<'_> {
         Ok(())
     }
 
-    /// Lets every user of the zone open ICMP sockets by `admit`, where the zone's privileges do.
+    /// Calls `admit`, which lets every user of the zone open ICMP sockets, if the zone's privileges
+    /// allow this.
     fn admit_pings(&self, admit: impl FnOnce() -> io::Result<()>) -> Result<(), AnyError> {
         if self.pings {
             admit().map_err(|error| format!("could not let the zone's users ping: {error}"))?;
@@ -433,7 +437,7 @@ impl Building<'_> {
         let records = Records::at(records);
         let (back, name, home) = (records.clone(), self.plan.zone.clone(), host.try_clone()?);
         let (mounts, scratch) = (self.home_of(ns::MOUNT)?.try_clone()?, self.scratch.clone());
-        // A link that moved is led to by a mount of the host's.
+        // The undo finds a link that was moved to the zone through a mount of the host.
         undo.push("make the links", move || {
             within_mounts(&mounts, &scratch, || back.release_in(&home, &name))
                 .map_err(|error| format!("could not go back to the host's mounts: {error}"))??;
@@ -447,7 +451,7 @@ impl Building<'_> {
         Ok(())
     }
 
-    /// The network card of a machine on a link of the zone.
+    /// Makes the network card of a guest on a link of the zone.
     fn make_card(&self, link: &str) -> Result<OwnedFd, AnyError> {
         let (child, ..) = self.first.as_ref().ok_or("no first process")?;
         let zone = net::ends::namespace(Path::new(&format!("/proc/{}/ns/net", child.pid)))?;
@@ -487,8 +491,8 @@ impl Building<'_> {
         Ok(sys::mount::attach(&root, CWD, &self.scratch.join(ROOT))?)
     }
 
-    /// Opens a folder of the zone's root, made when it is missing; nothing in the
-    /// zone can lead out of it.
+    /// Opens a folder of the zone's root, and makes the folder if it is missing. No link in the
+    /// zone can lead out of the zone's root.
     fn open_in_root(&self, path: &Path) -> Result<OwnedFd, AnyError> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let root = openat(
@@ -497,7 +501,8 @@ impl Building<'_> {
             flags | OFlags::DIRECTORY,
             Mode::empty(),
         )?;
-        // Made by the zone's own root: the host's has no id there.
+        // The folder is made with the ids of the zone's root, because the host's root has no id in
+        // the zone.
         let make = |folder: BorrowedFd<'_>, name: &OsStr| {
             let made = sys::idmap::with_fs_ids(self.plan.first_id, || {
                 rustix::fs::mkdirat(folder, name, Mode::from_raw_mode(0o755))
@@ -507,7 +512,8 @@ impl Building<'_> {
         Ok(place::open_or_make_folder(root.as_fd(), path, &make)?)
     }
 
-    /// Writes the file that gethostid(3) reads. Whatever the zone has put there goes.
+    /// Writes the file that gethostid(3) reads. The new file replaces any file of the zone at this
+    /// path.
     fn give_host_id(&self, id: u32) -> Result<(), AnyError> {
         let etc = self.open_in_root(Path::new("/etc"))?;
         let name = "hostid";
@@ -530,13 +536,13 @@ impl Building<'_> {
         Ok(sys::mount::attach(mount, &target, Path::new(""))?)
     }
 
-    /// Puts a mount of the host's where the first process finds it.
+    /// Attaches a mount of the host at the path where the first process expects it.
     fn hold(&self, mount: &OwnedFd, number: u32) -> Result<(), AnyError> {
         let folder = self.scratch.join(HELD);
         Ok(volumes::hold(mount, &folder, &number.to_string())?)
     }
 
-    /// Sends the first process on its way and waits until it is ready.
+    /// Tells the first process to continue, and waits until it is ready.
     fn finish(mut self, fault: &mut Fault) -> Result<Platform, Error> {
         let (child, _users, channel) = self.first.take().ok_or(Error::Plan("a first process"))?;
         let console = self.console.take().ok_or(Error::Plan("a console"))?;
@@ -581,7 +587,8 @@ fn in_zone(path: &Path, errno: Errno) -> AnyError {
     format!("/{} in the zone: {errno}", path.display()).into()
 }
 
-/// Does something in the mount namespace `mounts`, and comes back to `folder` here.
+/// Runs a function in the mount namespace `mounts`, and then returns to `folder` in the present
+/// namespace.
 fn within_mounts<T>(
     mounts: &OwnedFd,
     folder: &Path,
@@ -592,31 +599,32 @@ fn within_mounts<T>(
     sys::namespace::join(mounts.as_fd(), ns::MOUNT)?;
     let done = action();
     sys::namespace::join(own.as_fd(), ns::MOUNT)?;
-    // Joining has led to the root.
+    // Joining a mount namespace has changed the working directory to the root.
     rustix::process::chdir(folder)?;
     Ok(done)
 }
 
-/// Goes into the network namespace of a process, if it still is that process.
+/// Joins the network namespace of a process, if the process id still belongs to the same process.
 fn join_network(pid: i32, started: u64) -> Result<(), AnyError> {
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     let number = Pid::from_raw(pid).ok_or("no such process")?;
     let process = pidfd_open(number, PidfdFlags::empty())?;
-    // The number belongs to the open file as long as it is open.
+    // While the pidfd is open, the process id cannot belong to another process.
     if !(store::runtime::Process { pid, started }).is_alive() {
         return Err("the zone halted meanwhile".into());
     }
     Ok(sys::namespace::join(process.as_fd(), ns::NET)?)
 }
 
-/// Closes /proc/locks to all but root of the host, in every mount of proc, also those that
-/// a zone makes: the mode belongs to the kernel's one entry. Locks of open file descriptions
-/// are listed there for all process namespaces, so two zones could talk through them.
+/// Makes /proc/locks unreadable for all users except the host's root, in every mount of proc, also
+/// in those that a zone makes: the mode belongs to the kernel's one entry. /proc/locks lists locks
+/// of open file descriptions of all process namespaces, so two zones could communicate through
+/// them.
 fn hide_locks() -> Result<(), AnyError> {
     let path = "/proc/locks";
     let mode = match rustix::fs::stat(path) {
         Ok(stat) => Mode::from_raw_mode(stat.st_mode),
-        // A kernel without file locks.
+        // This kernel has no file locks.
         Err(Errno::NOENT) => return Ok(()),
         Err(errno) => return Err(errno.into()),
     };
@@ -629,7 +637,7 @@ fn hide_locks() -> Result<(), AnyError> {
     Ok(())
 }
 
-/// Uptime and the monotonic clock start at zero in the zone.
+/// Makes uptime and the monotonic clock start at zero in the zone.
 fn start_clocks() -> Result<(), AnyError> {
     sys::namespace::unshare(ns::TIME)?;
     let mut offsets = String::new();
@@ -638,7 +646,8 @@ fn start_clocks() -> Result<(), AnyError> {
         ("boottime", rustix::time::ClockId::Boottime),
     ] {
         let now = rustix::time::clock_gettime(clock);
-        // The kernel wants the part below a second counted forward.
+        // The kernel requires nanoseconds that are not negative, so they count forward from the
+        // whole second.
         let (seconds, nanoseconds) = match now.tv_nsec {
             0 => (-now.tv_sec, 0),
             part => (-now.tv_sec - 1, 1_000_000_000 - part),

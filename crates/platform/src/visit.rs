@@ -1,14 +1,14 @@
-//! A process in the mounts of a running zone, for one deed.
+//! A short-lived process that performs one operation in the mounts of a running zone.
 //!
-//! It enters from outside, so it does not matter whether the zone has a zoneadmd. It
-//! becomes the zone's root and keeps none of the host's rights before it looks at any
-//! path of the zone: a mount point that is a link, or becomes one at the wrong moment,
-//! leads to where the zone's root can go by itself. It is not among the zone's
-//! processes; they cannot see, signal or trace it.
+//! The process enters from outside the zone, so the zone needs no zoneadmd. Before the process
+//! looks at any path of the zone, it becomes the zone's root and keeps no right of the host. So a
+//! mount point that is a link, or is replaced with a link at the wrong moment, only leads to paths
+//! that the zone's root can reach itself. The process is not among the zone's processes; they
+//! cannot see, signal or trace it.
 //!
-//! Mounts from the host are locked in the zone as at boot: a mount that is copied with its whole
-//! mount namespace for a less privileged owner keeps its flags for good. So the mount goes through
-//! such a copy before it goes into the zone.
+//! A mount from the host is locked in the zone as at boot. If a mount is copied with its whole
+//! mount namespace for a less privileged owner, the copy keeps its flags permanently. So zoneadmd
+//! makes such a copy of a mount before the mount is attached in the zone.
 //!
 //! | | zone's root can |
 //! |---|---|
@@ -45,30 +45,31 @@ type AnyError = Box<dyn std::error::Error + Send + Sync>;
 /// Timeout of an operation: a zone can make a mount point whose file system never answers.
 const VISIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Longest message in bytes.
+/// Maximum length of a message in bytes.
 const MAX_MESSAGE: usize = 64 * 1024;
 
-/// Longest list of mounts that is read, in bytes: a zone may have as many as it likes.
+/// Maximum length in bytes of the list of mounts that is read. A zone may have any number of
+/// mounts.
 const MAX_MOUNTS: u64 = 32 << 20;
 
 /// The file system type of a tmpfs, see statfs(2).
 const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 
-/// The mount point that holds the mount on its way, below the scratch folder.
+/// The mount point, below the scratch folder, that holds a mount before it is attached in the zone.
 const HELD: &str = "0";
 
 /// The kind of mount in the zone.
 #[derive(Debug)]
 pub enum What<'a> {
-    /// Something of the host's.
+    /// A mount of a file or folder of the host.
     Host(&'a OwnedFd),
-    /// A file in something of the host's.
+    /// A mount of one file in a mount of the host.
     Part(&'a OwnedFd, PathBuf),
-    /// A file system of the zone's own.
+    /// A new file system that belongs to the zone.
     Own {
-        /// Its type.
+        /// The type of the file system.
         fstype: &'a str,
-        /// Its options.
+        /// The mount options of the file system.
         options: &'a [String],
     },
 }
@@ -76,13 +77,13 @@ pub enum What<'a> {
 /// The treatment of a mount that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InUse {
-    /// Not at all.
+    /// The mount stays, and the unmount fails.
     Refuse,
-    /// From sight; who uses it goes on.
+    /// The mount disappears from the zone's paths. Processes that use the mount can continue.
     Detach,
 }
 
-/// The way into a zone.
+/// The open namespaces through which a process enters a zone.
 #[derive(Debug)]
 pub struct Way {
     users: OwnedFd,
@@ -90,22 +91,22 @@ pub struct Way {
     scratch: PathBuf,
 }
 
-/// The messages of the process.
+/// The messages of the visiting process.
 #[derive(Debug, Serialize, Deserialize)]
 enum Word {
-    /// The numbers of the mount that is about to be attached.
+    /// The ids of the mount that the process is about to attach.
     About(Mounted),
-    /// For each mount, whether it exists.
+    /// For each requested mount, true if the mount exists.
     There(Vec<bool>),
-    /// Done.
+    /// The operation succeeded.
     Done,
-    /// Not done.
+    /// The operation failed with this message.
     Error(String),
 }
 
 impl Way {
-    /// Opens the namespaces of a running zone. `scratch` is a folder of the host that is mounted
-    /// on, where no other process sees it.
+    /// Opens the namespaces of a running zone. The visiting process mounts on `scratch`, a folder
+    /// of the host, where no other process sees the mount.
     pub fn open(runtime: &Runtime, scratch: PathBuf) -> Result<Self, Error> {
         let open = |name: &str| {
             let path = format!("/proc/{}/ns/{name}", runtime.init.pid);
@@ -117,7 +118,7 @@ impl Way {
             mounts: open("mnt")?,
             scratch,
         };
-        // The number may have been given away between reading and opening.
+        // The process id may have been reused between the reading of the record and the opening.
         if !runtime.init.is_alive() {
             return Err(Error::Refused("not running".to_owned()));
         }
@@ -126,13 +127,14 @@ impl Way {
         Ok(way)
     }
 
-    /// The zone's ids, for mounts.
+    /// Returns the zone's user namespace, for mounts with the zone's ids.
     pub fn users(&self) -> BorrowedFd<'_> {
         self.users.as_fd()
     }
 
-    /// Mounts something at a place in the zone, made when it is missing. `record` gets
-    /// the mount's numbers before it is attached: whatever happens then, it is known.
+    /// Attaches a mount at a path in the zone, and makes the mount point if it is missing. `record`
+    /// gets the ids of the mount before it is attached, so that the mount is known even if a later
+    /// action fails.
     pub fn mount(
         &self,
         what: &What<'_>,
@@ -161,7 +163,7 @@ impl Way {
         .map(drop)
     }
 
-    /// Gives a tmpfs of the zone's another size.
+    /// Changes the size of a tmpfs of the zone.
     pub(crate) fn resize(&self, at: &Path, options: &[String]) -> Result<(), Error> {
         self.visit(None, &mut refuse_word, |_| {
             self.enter()?;
@@ -179,7 +181,7 @@ impl Way {
         .map(drop)
     }
 
-    /// Unmounts the mount; a missing one is no error.
+    /// Unmounts a mount. A missing mount is not an error.
     pub fn unmount(&self, mounted: &Mounted, in_use: InUse) -> Result<(), Error> {
         self.visit(None, &mut refuse_word, |_| {
             let myself = open_myself()?;
@@ -209,7 +211,7 @@ impl Way {
         .map(drop)
     }
 
-    /// Returns for each mount whether it exists.
+    /// Returns true for each mount that exists, and false for each other.
     pub fn look(&self, mounts: &[Mounted]) -> Result<Vec<bool>, Error> {
         if mounts.is_empty() {
             return Ok(Vec::new());
@@ -221,8 +223,8 @@ impl Way {
                 let Some(at) = whereabouts(&myself, one)? else {
                     return Ok(false);
                 };
-                // A number that is used again is that of another mount. One below
-                // another mount is there, if not in sight.
+                // If an id was reused, the unique id differs, and the mount counts as missing. A
+                // mount that is hidden below another mount exists.
                 let found = place::find(CWD, &at)?;
                 Ok(found.id != one.id || found.unique == one.unique)
             };
@@ -236,16 +238,16 @@ impl Way {
         }
     }
 
-    /// Lets a mount of the host's go through a copy for the zone, which locks its
-    /// flags; returns a copy of `path` in it. The process is then the zone's root, in
-    /// its mounts.
+    /// Makes a copy of a mount of the host for the zone, which locks the flags of the mount, and
+    /// returns a copy of `path` in it. Afterwards the calling process is the zone's root in the
+    /// zone's mounts.
     fn bring(&self, mount: &OwnedFd, path: &Path) -> Result<OwnedFd, AnyError> {
         sys::namespace::unshare(ns::MOUNT)?;
         sys::mount::make_private_recursive()?;
         let params = [Param::text("mode", "0711"), Param::text("size", "64k")];
         let tmpfs = sys::mount::new_fs("tmpfs", &params, MountAttrFlags::MOUNT_ATTR_NODEV)?;
         sys::mount::attach(&tmpfs, CWD, &self.scratch)?;
-        // The zone's root may not enter the folders above: the process gets the folder as its
+        // The zone's root may not enter the parent folders, so the process makes the folder its
         // working directory.
         rustix::process::chdir(&self.scratch)?;
         volumes::hold(mount, Path::new(""), HELD)?;
@@ -256,22 +258,23 @@ impl Way {
         Ok(copy)
     }
 
-    /// Becomes the zone's root, in its mounts.
+    /// Makes the process the zone's root, in the zone's mounts.
     fn enter(&self) -> Result<(), AnyError> {
         self.become_zone()?;
         Ok(sys::namespace::join(self.mounts.as_fd(), ns::MOUNT)?)
     }
 
-    /// Becomes the zone's root, with no right over anything else.
+    /// Makes the process the zone's root, without any right outside the zone.
     fn become_zone(&self) -> Result<(), AnyError> {
         sys::namespace::join(self.users.as_fd(), ns::USER)?;
         crate::credentials::become_root()?;
-        // The change of ids has set it to the value of fs.suid_dumpable.
+        // The change of ids has set the dumpable flag to the value of fs.suid_dumpable, so the flag
+        // is cleared again.
         Ok(not_dumpable()?)
     }
 
-    /// Runs `deed` in a process of its own. `hear` gets its reports before the last one; if `hear`
-    /// succeeds, the process may continue.
+    /// Runs `deed` in a separate process. `hear` gets the messages of the process before its last
+    /// one. If `hear` succeeds, the process continues.
     fn visit(
         &self,
         source: Option<BorrowedFd<'_>>,
@@ -295,7 +298,7 @@ impl Way {
         .map_err(Error::io("start a process in the zone"))?;
         drop(theirs);
         let heard = ours.converse(hear);
-        // It has said its last word, or will not.
+        // The process has sent its last message, or will send none.
         let _ = rustix::process::pidfd_send_signal(&child.pidfd, rustix::process::Signal::KILL);
         undo::reap(&child, VISIT_TIMEOUT);
         heard
@@ -326,7 +329,7 @@ fn odd() -> Error {
     Error::Refused("a helper process in the zone sent an unexpected message".to_owned())
 }
 
-/// An end of the conversation with the process.
+/// A socket of the connection between zoneadmd and the visiting process.
 #[derive(Debug)]
 struct Talk(OwnedFd);
 
@@ -385,20 +388,22 @@ impl Talk {
     }
 }
 
-/// A file system of the zone's own.
+/// Returns a new mount of a file system that belongs to the zone.
 fn own(fstype: &str, options: &[String]) -> Result<OwnedFd, AnyError> {
     let (flags, params) = volumes::read(options);
     let flags = flags | MountAttrFlags::MOUNT_ATTR_NOSUID;
     Ok(sys::mount::new_fs(fstype, &params, flags)?)
 }
 
-/// Our folder in the host's /proc: in the zone's we are not.
+/// Opens the folder of the calling process in the host's /proc. The zone's /proc does not show this
+/// process.
 fn open_myself() -> Result<OwnedFd, AnyError> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(openat(CWD, "/proc/self", flags, Mode::empty())?)
 }
 
-/// Returns the current place of a mount in the zone that we are in: its root may have moved it.
+/// Returns the present mount point of a mount in the zone that the process has entered. The zone's
+/// root may have moved the mount.
 fn whereabouts(myself: &OwnedFd, mounted: &Mounted) -> Result<Option<PathBuf>, AnyError> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = openat(myself, "mountinfo", flags, Mode::empty())?;
@@ -413,8 +418,8 @@ fn find_mount(text: &[u8], id: u64) -> Option<PathBuf> {
     mounts.find(|mount| mount.id == id).map(|mount| mount.point)
 }
 
-/// Takes away the file that a device node was shown on, and folders that are empty then. The zone
-/// may have changed them meanwhile; this does no harm.
+/// Removes the file on which a device node was mounted, and parent folders that are then empty. The
+/// zone may have changed the paths in the meantime, which does no harm.
 fn remove_node(at: &Path) {
     let path = relative(at);
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;

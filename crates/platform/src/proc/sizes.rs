@@ -2,34 +2,33 @@
 
 use model::controls::Controls;
 
-/// The file system for files that must not outlive a boot.
+/// The mount point of the file system for files that must not outlive a boot.
 pub(crate) const RUN: &str = "/run";
 
-/// The file system of memory that programs share by name.
+/// The mount point of the file system for memory that programs share by name.
 pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 
-/// The file systems in memory that every zone has.
+/// The mount points of the file systems in memory that every zone has.
 pub(crate) const ALL: [&str; 2] = [RUN, SHARED_MEMORY];
 
-/// Of the memory of a zone, one part of so many is for /run: when that and /dev/shm are
-/// full, the zone still has memory for its programs.
+/// Divisor of the zone's memory: /run gets one fifth. If /run and /dev/shm are full, the zone still
+/// has memory for its programs.
 const PARTS_PER_RUN: u64 = 5;
 
-/// Of the memory of a zone, one part of so many is for /dev/shm, as on a machine with
-/// that much memory.
+/// Divisor of the zone's memory: /dev/shm gets one half, as on a computer with as much memory.
 const PARTS_PER_SHARED: u64 = 2;
 
 /// Minimum size of the file system, in bytes.
 const MIN_FILE_SYSTEM_BYTES: u64 = 1 << 20;
 
-/// The kernel rounds sizes to whole pages, in bytes.
+/// Size of a page in bytes. The kernel rounds sizes to whole pages.
 const PAGE: u64 = 4096;
 
-/// Bytes of files for which there may be one more file. An empty file takes memory of
-/// the kernel that no limit in bytes counts: a quarter of this.
+/// Bytes of a file system for each file that it may have. An empty file uses about a quarter of
+/// this in kernel memory, which no limit in bytes counts.
 const BYTES_PER_FILE: u64 = 4096;
 
-/// The most that a file system in memory holds.
+/// The maximum content of a file system in memory, in bytes and files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     bytes: u64,
@@ -37,7 +36,8 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// The size of a file system of a zone with limits; none where the kernel decides.
+    /// Returns the size of a file system of a zone with limits; `None` if the kernel decides the
+    /// size.
     pub(crate) fn of(target: &str, controls: &Controls) -> Option<Self> {
         let parts = match target {
             RUN => PARTS_PER_RUN,

@@ -5,32 +5,32 @@ use std::time::Duration;
 
 use limits::{CpuSet, CpuView, MemoryView};
 
-/// Clock ticks a second, as programs see them on every architecture.
+/// Clock ticks per second, as programs see them on every architecture.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// Lines of the host's meminfo that tell the same on every machine of its kind.
+/// Lines of the host's meminfo that have the same value on every host of its architecture.
 const SAME_EVERYWHERE: [&str; 2] = ["VmallocTotal", "Hugepagesize"];
 
-/// The name of the zone's swap space in /proc/swaps: no device of the host.
+/// The name of the zone's swap space in /proc/swaps. No device of the host has this name.
 const SWAP_NAME: &str = "zone";
 
-/// Bytes of memory that a zone is shown.
+/// Returns the total memory that a zone sees, in bytes.
 fn total(view: &MemoryView, host: &Host<'_>) -> u64 {
     let on_host = host.kib("MemTotal") << 10;
     view.limit.map_or(on_host, |limit| limit.min(on_host))
 }
 
-/// Bytes of swap space that a zone is shown.
+/// Returns the total swap space that a zone sees, in bytes.
 fn swap_total(view: &MemoryView, host: &Host<'_>) -> u64 {
     let on_host = host.kib("SwapTotal") << 10;
     view.swap_limit.map_or(on_host, |limit| limit.min(on_host))
 }
 
-/// The host's /proc/meminfo.
+/// The content of the host's /proc/meminfo.
 struct Host<'a>(&'a str);
 
 impl<'a> Host<'a> {
-    /// The words before and behind each colon.
+    /// Returns the texts before and after the colon of each line.
     fn lines(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
         let lines = self.0.lines().filter_map(|line| line.split_once(':'));
         lines.map(|(key, value)| (key, value.trim()))
@@ -43,8 +43,8 @@ impl<'a> Host<'a> {
     }
 }
 
-/// Returns /proc/meminfo: the lines of the host's, with the numbers of the zone. A
-/// number that the kernel does not count for a zone is 0.
+/// Returns /proc/meminfo: the lines of the host's file, with the values of the zone. A value that
+/// the kernel does not count for a zone is 0.
 pub(super) fn meminfo(host: &str, view: &MemoryView) -> String {
     let host = Host(host);
     let parts = &view.parts;
@@ -79,7 +79,7 @@ pub(super) fn meminfo(host: &str, view: &MemoryView) -> String {
             "KernelStack" => parts.kernel_stack,
             "PageTables" => parts.pagetables,
             "AnonHugePages" => parts.anon_thp,
-            // Half of the memory and all swap space, which is the kernel's default.
+            // The limit is half of the memory and all swap space, which is the kernel's default.
             "CommitLimit" => total / 2 + swap,
             "Committed_AS" => parts.anon + parts.shmem + view.swap_used,
             _ => 0,
@@ -89,14 +89,14 @@ pub(super) fn meminfo(host: &str, view: &MemoryView) -> String {
             .then(|| Host(host.0).kib(key));
         let number = same.unwrap_or(bytes >> 10);
         let unit = if value.ends_with(" kB") { " kB" } else { "" };
-        // Of one width, so that the file keeps its size.
+        // All numbers have the same width, so that the file keeps its size.
         let label = format!("{key}:");
         let _ = writeln!(text, "{label:<16}{number:>8}{unit}");
     }
     text
 }
 
-/// Returns /proc/swaps: one area, or none where there is no swap space.
+/// Returns /proc/swaps: one area, or no area if the zone has no swap space.
 pub(super) fn swaps(host: &str, view: &MemoryView) -> String {
     let total = swap_total(view, &Host(host)) >> 10;
     let mut text = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n".to_owned();
@@ -107,8 +107,8 @@ pub(super) fn swaps(host: &str, view: &MemoryView) -> String {
     text
 }
 
-/// Returns /proc/cpuinfo: of the host's those parts that are of a CPU of the zone. A
-/// kernel that writes another form than one part for each CPU is taken at its word.
+/// Returns /proc/cpuinfo: the host's file without the sections of CPUs that the zone does not have.
+/// A section without a CPU number is kept.
 pub(super) fn cpuinfo(host: &str, shown: &CpuSet) -> String {
     let mut text = String::with_capacity(host.len());
     for part in host.split_inclusive("\n\n") {
@@ -133,8 +133,8 @@ pub(super) struct Ticks {
 }
 
 impl Ticks {
-    /// Counts the run time of a zone since its boot, `uptime` ago. Idle time never goes
-    /// back, as it would when the zone gets fewer CPUs: `before` is the last count.
+    /// Returns the run time of a zone since its boot, which was `uptime` ago. `before` is the last
+    /// result: idle time must not decrease if the zone gets fewer CPUs.
     pub(super) fn of(view: &CpuView, uptime: Duration, before: Self) -> Self {
         let ticks = |usec: u64| usec / (1_000_000 / TICKS_PER_SECOND);
         let cpus = view.shown().len() as u64;
@@ -147,7 +147,7 @@ impl Ticks {
         }
     }
 
-    /// The part of one of `count` CPUs; the first one also gets the remainder.
+    /// Returns the share of one of `count` CPUs. The first CPU also gets the remainder.
     fn share(self, number: usize, count: usize) -> Self {
         let count = count.max(1) as u64;
         let part = |all: u64| all / count + if number == 0 { all % count } else { 0 };
@@ -164,8 +164,8 @@ impl Ticks {
     }
 }
 
-/// Returns /proc/stat. The kernel counts the run time of a zone, but not the CPUs it ran
-/// on: each gets the same part. `booted` is in seconds since 1970.
+/// Returns /proc/stat. The kernel counts the run time of a zone, but not for each CPU, so each CPU
+/// gets the same share. `booted` is in seconds since 1970.
 pub(super) fn stat(shown: &CpuSet, ticks: Ticks, booted: u64, tasks: u64) -> String {
     let mut text = ticks.line("cpu ");
     for (number, cpu) in shown.iter().enumerate() {
@@ -183,33 +183,36 @@ pub(super) fn online(shown: &CpuSet) -> String {
     format!("{shown}\n")
 }
 
-/// Returns /proc/loadavg. The number of the last process cannot be found from outside.
+/// Returns /proc/loadavg. The id of the zone's last process is not known outside the zone, so the
+/// file shows 0.
 pub(super) fn loadavg(averages: [f64; 3], tasks: u64) -> String {
     let [one, five, fifteen] = averages;
-    // A program is running that reads it.
+    // One process counts as running: the reader of the file.
     format!("{one:.2} {five:.2} {fifteen:.2} 1/{tasks} 0\n")
 }
 
-/// The averages of the load over 1, 5 and 15 minutes, kept up at each look. Between
-/// two looks the load counts as even: nothing wakes up to look more often.
+/// The averages of the load over 1, 5 and 15 minutes, updated at each call of [`Load::look`]. The
+/// load between two calls counts as constant, so that no process must wake up to measure more
+/// often.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Load {
     averages: [f64; 3],
-    /// The time and the counts of the last look.
+    /// The time and the counts of the last call.
     last: Option<(Duration, Counted)>,
 }
 
-/// The parts of the load, in microseconds since boot.
+/// The components of the load, in microseconds since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
-    /// Time that processes ran.
+    /// Time for which processes ran.
     pub ran: u64,
-    /// Time in which some process waited for a CPU, and for a disk.
+    /// Time for which at least one process waited for a CPU, plus the time for which at least one
+    /// waited for a disk.
     pub waited: u64,
 }
 
 impl Load {
-    /// Counts the events until `now`.
+    /// Updates the averages up to `now`, and returns them.
     pub(super) fn look(&mut self, now: Duration, counted: Counted) -> [f64; 3] {
         if let Some((then, before)) = self.last {
             let passed = now.saturating_sub(then).as_secs_f64();
@@ -228,7 +231,7 @@ impl Load {
     }
 }
 
-/// The microseconds behind `total=` in the line of those that wait, `some`.
+/// Returns the microseconds after `total=` in the line `some` of a pressure file.
 pub(super) fn waited(pressure: &str) -> u64 {
     let line = pressure.lines().find(|line| line.starts_with("some "));
     let total = line.and_then(|line| line.rsplit_once("total="));
@@ -306,7 +309,7 @@ DirectMap4k:           0 kB
         let text = meminfo(HOST, &unlimited);
         assert!(text.starts_with("MemTotal:       24684164 kB\n"), "{text}");
         assert!(text.contains("SwapTotal:       1048576 kB\n"), "{text}");
-        // More in use than there is: just lowered.
+        // More memory is in use than the limit, because the limit was just lowered.
         let full = MemoryView {
             used: 600 << 20,
             ..view()
@@ -373,7 +376,7 @@ DirectMap4k:           0 kB
         let averages = load.look(Duration::from_secs(3600), counted);
         assert!((averages[0] - 2.0).abs() < 0.001, "{averages:?}");
         assert!(averages[2] > 1.9, "{averages:?}");
-        // A minute of rest.
+        // The zone is idle for one minute.
         let rested = load.look(Duration::from_secs(3660), counted);
         assert!((rested[0] - 2.0 / std::f64::consts::E).abs() < 0.01);
         assert_eq!(loadavg([0.5, 1.0, 2.25], 12), "0.50 1.00 2.25 1/12 0\n");
