@@ -5,28 +5,28 @@ use zstd_safe::{CCtx, CParameter, DCtx};
 
 use crate::format::CHUNK;
 
-/// A way to pack a chunk; the numbers stand in the index.
+/// The compression of a chunk. The index of an image stores the number of the codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Codec {
-    /// As it is.
+    /// The chunk is stored without compression.
     Raw = 0,
-    /// An LZ4 block.
+    /// The chunk is stored as an LZ4 block.
     Lz4 = 1,
-    /// A Zstandard frame.
+    /// The chunk is stored as a Zstandard frame.
     Zstd = 2,
 }
 
 impl Codec {
-    /// All of them.
+    /// All codecs, in the order of their numbers.
     pub const ALL: [Self; 3] = [Self::Raw, Self::Lz4, Self::Zstd];
 
-    /// The codec with this number.
+    /// Returns the codec with this number; `None` if no codec has the number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|codec| *codec as u8 == number)
     }
 
-    /// Its name, as in options.
+    /// Returns the name of the codec, as options have it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -37,18 +37,19 @@ impl Codec {
     }
 }
 
-/// The most that packing may leave to be worth unpacking: a chunk that only gets this
-/// much smaller is stored as it is.
+/// Returns the maximum packed length of a chunk, in bytes. A chunk that compression does not make
+/// smaller than this is stored raw.
 const fn worthwhile(length: usize) -> usize {
     length - length / 32
 }
 
-/// LZ4's acceleration: the higher, the less it searches for repeated bytes. Measured on files of
-/// /usr, a second of CPU time packs 1.2 times as much as with 8, to images that are a tenth larger;
-/// nearly all of the time that a sealed chunk takes is this.
+/// LZ4's acceleration factor. With a higher factor, LZ4 searches less for repeated bytes. Measured
+/// on files of /usr: compared with factor 8, one second of CPU time packs 1.2 times as much, and
+/// the images are a tenth larger. LZ4 takes nearly all of the CPU time of a packed and sealed
+/// chunk.
 const LZ4_ACCELERATION: i32 = 16;
 
-/// Packs one chunk after another. One for each thread.
+/// Packs one chunk after another. Each thread has its own packer.
 pub struct Packer {
     zstd: CCtx<'static>,
 }
@@ -66,24 +67,25 @@ impl std::fmt::Debug for Packer {
 }
 
 impl Packer {
-    /// Makes a packer that has packed nothing yet.
+    /// Returns a packer. The packer has packed no chunk yet.
     #[must_use]
     pub fn new() -> Self {
         let mut zstd = CCtx::create();
-        // These are known to every release of the library; without them frames are
-        // a few bytes longer.
+        // Every release of the library knows these parameters. If a parameter is refused, the
+        // frames are only a few bytes longer.
         let _ = zstd.set_parameter(CParameter::CompressionLevel(1));
         let _ = zstd.set_parameter(CParameter::ContentSizeFlag(false));
         Self { zstd }
     }
 
-    /// Packs pages into `out`, which has [`PACK_ROOM`]; `None` when it is not worth it, for
-    /// this codec.
+    /// Packs pages into `out`, which has the length [`PACK_ROOM`]. Returns `None` if this codec
+    /// does not make the pages sufficiently smaller.
     pub fn pack(&mut self, codec: Codec, pages: &[u8], out: &mut [u8]) -> Option<usize> {
         let most = worthwhile(pages.len());
         let packed = match codec {
             Codec::Raw => None,
-            // Quicker with room for the worst case: it need not look for the end.
+            // LZ4 is faster with an output buffer for the worst case, because LZ4 then need not
+            // check for the end of the buffer.
             Codec::Lz4 => {
                 let mode = CompressionMode::FAST(LZ4_ACCELERATION);
                 block::compress_to_buffer(pages, Some(mode), false, out).ok()
@@ -94,10 +96,10 @@ impl Packer {
     }
 }
 
-/// Room that [`Packer::pack`] needs for a chunk.
+/// Bytes of the output buffer that [`Packer::pack`] needs for a chunk.
 pub const PACK_ROOM: usize = CHUNK + CHUNK / 255 + 16;
 
-/// Unpacks one chunk after another. One for each thread.
+/// Unpacks one chunk after another. Each thread has its own unpacker.
 pub(crate) struct Unpacker {
     zstd: DCtx<'static>,
     pages: Vec<u8>,
@@ -111,8 +113,7 @@ impl Unpacker {
         }
     }
 
-    /// The pages of a chunk, which must be exactly `length` bytes; `None` when they
-    /// are not.
+    /// Returns the unpacked pages of a chunk; `None` if they are not exactly `length` bytes.
     pub(crate) fn unpack<'a>(
         &'a mut self,
         codec: Codec,
@@ -122,7 +123,8 @@ impl Unpacker {
         let out = self.pages.get_mut(..length)?;
         let got = match codec {
             Codec::Raw => return (packed.len() == length).then_some(packed),
-            // Checks every length: it never reads or writes beyond the two.
+            // LZ4 checks every length, so LZ4 never reads beyond the input or writes beyond the
+            // output.
             Codec::Lz4 => {
                 let most = i32::try_from(length).ok();
                 block::decompress_to_buffer(packed, most, out).ok()?
@@ -151,7 +153,7 @@ mod tests {
             assert!(length < CHUNK / 3, "{codec:?}");
             let packed = &out[..length];
             assert_eq!(unpacker.unpack(codec, packed, CHUNK).unwrap(), text());
-            // Neither more nor less than the index says.
+            // The unpacked length must be exactly the length in the index.
             assert!(unpacker.unpack(codec, packed, CHUNK - 4096).is_none());
             assert!(
                 unpacker

@@ -1,4 +1,4 @@
-//! The errors of images.
+//! The errors of suspend images.
 
 use std::fmt;
 use std::io;
@@ -9,13 +9,13 @@ use crate::Difference;
 /// The part of an image that was changed after it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// The file ends too early, or not at all as an image does.
+    /// The file is truncated, or its trailer is not one of an image.
     End,
-    /// The index of the chunks.
+    /// The damage is in the index of the chunks.
     Index,
-    /// A chunk, by its number.
+    /// The damage is in the chunk with this number.
     Chunk(u64),
-    /// The bytes between two chunks, at this offset.
+    /// The damage is between two chunks, at this offset in bytes.
     Gap(u64),
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Why nothing was saved, or nothing is restored.
+/// The reason why no image was saved or restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -39,118 +39,118 @@ pub enum Error {
     File {
         /// The action that failed.
         action: &'static str,
-        /// On which file.
+        /// The path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Fewer bytes are free than the image may need.
+    /// The file system has fewer free bytes than the image may need.
     #[error("{path}: needs up to {needed} bytes, {free} are free", path = path.display())]
     NoSpace {
-        /// The image that there is no room for.
+        /// The path of the image for which space is missing.
         path: PathBuf,
-        /// Bytes.
+        /// The space that the image may need, in bytes.
         needed: u64,
-        /// Bytes.
+        /// The free space of the file system, in bytes.
         free: u64,
     },
     /// Another process writes this image, or resumes from it.
     #[error("{path}: in use by another suspend or resume", path = path.display())]
     Busy {
-        /// The image.
+        /// The path of the image.
         path: PathBuf,
     },
-    /// Another file has the name by now.
+    /// Another file got the name of the image while the image was written.
     #[error("{path}: another file is there", path = path.display())]
     Occupied {
-        /// The image that was to be.
+        /// The path at which the image could not be published.
         path: PathBuf,
     },
-    /// The file never was one, or is one that was not finished.
+    /// The file is not an image, or is an unfinished image.
     #[error("{path}: not a suspend image", path = path.display())]
     NotAnImage {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
-    /// Made by a later release.
+    /// A later release wrote the image.
     #[error("{path}: version {found} of the format is unknown here", path = path.display())]
     Version {
-        /// The image.
+        /// The path of the image.
         path: PathBuf,
-        /// Its version.
+        /// The format version of the image.
         found: u32,
     },
-    /// The key does not open the image.
+    /// The given key does not decrypt the image.
     #[error("{path}: made with another key, or its header was changed", path = path.display())]
     Key {
-        /// The image.
+        /// The path of the image.
         path: PathBuf,
     },
     /// The image was changed after it was written.
     #[error("{path}: {damage}", path = path.display())]
     Damaged {
-        /// The image.
+        /// The path of the image.
         path: PathBuf,
         /// The damaged part.
         damage: Damage,
     },
-    /// The image was used, removed or replaced since it was opened.
+    /// The image was consumed, removed or replaced after it was opened.
     #[error("{path}: is no longer the image that was opened", path = path.display())]
     Gone {
-        /// The image.
+        /// The path of the image.
         path: PathBuf,
     },
-    /// The machine that the image was made of is not the one it would be restored to.
+    /// The guest that was saved in the image differs from the guest to restore.
     #[error("{path}: does not fit this zone: {}", list(differences), path = path.display())]
     Differs {
-        /// The image.
+        /// The path of the image.
         path: PathBuf,
-        /// The differences.
+        /// The facts that differ.
         differences: Vec<Difference>,
     },
-    /// There is no stream of this name.
+    /// The image has no stream of this name.
     #[error("{path}: has no stream {name}", path = path.display())]
     NoStream {
-        /// The image.
+        /// The path of the image.
         path: PathBuf,
         /// The name of the requested stream.
         name: String,
     },
-    /// The request cannot be put into the format.
+    /// The format has no representation for the request. The text says why.
     #[error("cannot be saved: {0}")]
     Request(&'static str),
-    /// Memory could not be read.
+    /// The memory to save could not be read.
     #[error("cannot read {stream} at {offset}")]
     Source {
-        /// The stream.
+        /// The name of the stream.
         stream: String,
-        /// The offset in bytes.
+        /// The offset in the stream, in bytes.
         offset: u64,
-        /// The system's error.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Memory could not be written.
+    /// The memory to restore could not be written.
     #[error("cannot restore {stream} at {offset}")]
     Target {
-        /// The stream.
+        /// The name of the stream.
         stream: String,
-        /// The offset in bytes.
+        /// The offset in the stream, in bytes.
         offset: u64,
-        /// The system's error.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Faults could not be answered.
+    /// The pager could not answer page faults.
     #[error("cannot {action} for page faults")]
     Faults {
         /// The action that failed.
         action: &'static str,
-        /// The system's error.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The kernel gave no random numbers, or the encryption failed.
+    /// The kernel returned no random numbers, or the encryption failed.
     #[error("cannot encrypt")]
     Crypto,
-    /// The watch broke it off.
+    /// The [`Watch`](crate::Watch) cancelled the operation.
     #[error("cancelled")]
     Cancelled,
 }
@@ -171,7 +171,7 @@ impl Error {
         }
     }
 
-    /// Returns whether the image itself is the reason: not the host, not the request.
+    /// Returns true if the image itself is the reason of the error, not the host or the request.
     #[must_use]
     pub const fn is_refusal(&self) -> bool {
         matches!(

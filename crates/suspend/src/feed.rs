@@ -1,4 +1,5 @@
-//! Reading chunks of an image, on all threads, while others are unpacked.
+//! Reads chunks of an image on all threads. Each thread unpacks a chunk while it reads the next
+//! chunks.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -17,21 +18,21 @@ use crate::save::aad;
 use crate::turn::Turn;
 use crate::{Damage, Error, Io, Target, zero};
 
-/// Number of bytes that are read at once; a chunk more when one does not fit.
+/// Number of bytes of one read. A larger chunk extends the read.
 const READ_BYTES: u64 = 1 << 20;
 /// Number of buffers of each thread: one is unpacked while the others are read.
 const BUFFERS_PER_THREAD: usize = 3;
 
-/// Chunks that lie one behind the other in an image.
+/// Stored chunks that follow each other in an image, and are read at once.
 struct Batch<'a> {
-    /// Of the first block.
+    /// The offset of the first block, in bytes.
     offset: u64,
-    /// Whole blocks.
+    /// The length of the read in bytes, in whole blocks.
     length: usize,
     chunks: &'a [u64],
 }
 
-/// Opens and unpacks chunks. One for each thread.
+/// Decrypts and unpacks chunks. Each thread has its own opener.
 pub(crate) struct Opener<'a> {
     image: &'a Image,
     unpacker: Unpacker,
@@ -47,7 +48,7 @@ impl<'a> Opener<'a> {
         }
     }
 
-    /// The pages of a sealed chunk.
+    /// Decrypts a sealed chunk and returns its pages.
     pub(crate) fn open<'b>(
         &'b mut self,
         chunk: u64,
@@ -67,7 +68,7 @@ impl<'a> Opener<'a> {
             .ok_or_else(broken)
     }
 
-    /// Reads, opens and restores one chunk.
+    /// Reads, decrypts, unpacks and restores one chunk.
     pub(crate) fn fetch(
         &mut self,
         chunk: u64,
@@ -90,7 +91,7 @@ impl<'a> Opener<'a> {
         Ok(())
     }
 
-    /// Opens a chunk and puts its pages where they belong.
+    /// Decrypts a chunk and writes its pages to their offsets in the target.
     pub(crate) fn deliver(
         &mut self,
         chunk: u64,
@@ -118,7 +119,7 @@ impl<'a> Opener<'a> {
     }
 }
 
-/// The function that gets each chunk: its number, and its sealed bytes.
+/// The function to call for each chunk, with the number of the chunk and its sealed bytes.
 pub(crate) type Each<'a> =
     &'a (dyn Fn(&mut Opener<'_>, u64, &mut [u8]) -> Result<(), Error> + Sync);
 
@@ -127,12 +128,12 @@ pub(crate) type Each<'a> =
 pub(crate) struct Feed<'a> {
     pub(crate) threads: NonZero<usize>,
     pub(crate) io: Io,
-    /// The order with threads that are in more of a hurry.
+    /// The order among the threads: threads that answer faults run first.
     pub(crate) turn: Option<&'a Turn>,
 }
 
-/// Reads these chunks, in the order in which they lie in the image, and has `each` called
-/// for them by several threads. Ends early, without an error, when `stop` is set.
+/// Reads these chunks in their order in the image. Several threads call `each` for every chunk.
+/// Stops early, without an error, if `stop` is set.
 pub(crate) fn run(
     image: &Image,
     chunks: &[u64],
@@ -221,7 +222,7 @@ fn read(
         1
     };
     let mut free: Vec<Buffer> = (0..count).map(|_| Buffer::new(longest)).collect();
-    // Without a ring: the result of a blocking read.
+    // Without an io_uring, this queue holds the result of a blocking read.
     let mut ready = VecDeque::new();
     let mut opener = Opener::new(image);
     loop {
@@ -258,7 +259,8 @@ fn read(
                 let Some(batch) = batches.get(number) else {
                     return Ok(());
                 };
-                // Reads that the queue did not complete, for any reason, are done here.
+                // If the queue did not complete a read, for any reason, this thread reads the batch
+                // with a plain call.
                 if landed.result.unwrap_or(0) < batch.length {
                     image.read(&mut landed.buffer[..batch.length], batch.offset)?;
                 }
@@ -285,11 +287,11 @@ fn read(
     }
 }
 
-/// The blocks that a range lies in: where they begin, and how long they are.
+/// Returns the offset and the length in bytes of the whole blocks that contain a range.
 fn blocks(start: u64, end: u64) -> (u64, usize) {
     let block = BLOCK as u64;
     let first = start - start % block;
-    // An entry is no longer than a chunk, a batch than a few.
+    // An entry has at most the length of a chunk, and a batch has a few chunks, so the length fits.
     let length = usize::try_from(end.next_multiple_of(block) - first).unwrap_or_default();
     (first, length)
 }

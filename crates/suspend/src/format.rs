@@ -1,28 +1,28 @@
-//! The fixed parts of an image: its header and its end. See `docs/suspend-format.md`.
+//! The fixed parts of an image: its header and its trailer. See `docs/suspend-format.md`.
 
 use crate::Key;
 use crate::key::{Cipher, Gcm, KeyError, Purpose, TAG_BYTES, nonce, random};
 
-/// Bytes of memory in a chunk.
+/// Number of bytes of memory in a chunk.
 pub const CHUNK: usize = 256 << 10;
-/// Bytes of a page, the unit of the search for zeros. Pages of a chunk are bits of a
-/// `u64`.
+/// Size of a page in bytes, the unit of the search for zeros. One bit of a `u64` represents one
+/// page of a chunk.
 pub const PAGE: usize = 4096;
 /// Alignment in bytes of all parts of an image, for O_DIRECT.
 pub const BLOCK: usize = 4096;
-/// Bytes of the header, the first of an image.
+/// Size in bytes of the header, the first part of an image.
 pub const HEADER: usize = BLOCK;
-/// Bytes of the end, the last of an image.
+/// Size in bytes of the trailer, the last part of an image.
 pub const TRAILER: usize = 64;
-/// The version that is written, and the only one that is read.
+/// The format version that this release writes. This release reads no other version.
 pub const VERSION: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"ZONESUSP";
 const END_MAGIC: &[u8; 8] = b"ZONESEND";
-/// AES-256-GCM.
+/// The number of AES-256-GCM, the cipher that seals the image's key.
 const WRAPPING: u32 = 1;
 
-// Where things stand in the header.
+// Offsets of the fields in the header, in bytes.
 const ID: usize = 16;
 const CREATED: usize = 32;
 const SIZES: usize = 40;
@@ -30,7 +30,7 @@ const NONCE: usize = 48;
 const WRAPPED: usize = 64;
 const USED: usize = WRAPPED + 32 + TAG_BYTES;
 
-/// A size as it stands in the header.
+/// Returns a size as a field of the header.
 const fn field(size: usize) -> u32 {
     assert!(size <= 1 << 20);
     #[allow(clippy::cast_possible_truncation, reason = "asserted above")]
@@ -39,16 +39,16 @@ const fn field(size: usize) -> u32 {
     }
 }
 
-/// Why bytes are no header, or no end.
+/// The reason why bytes are not a valid header, trailer or index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// It does not begin as images do.
+    /// The bytes do not begin with the magic number of images.
     #[error("not a suspend image")]
     Magic,
-    /// Made by a later release.
+    /// A later release wrote the image. The number is the image's format version.
     #[error("unknown version {0}")]
     Version(u32),
-    /// A field has a value that no image has.
+    /// The named field has a value that no valid image has.
     #[error("a field is out of range: {0}")]
     Field(&'static str),
 }
@@ -56,19 +56,19 @@ pub enum FormatError {
 /// The header: the part of the image that is readable without the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Random; ties chunks to their image.
+    /// The random id of the image. The id ties chunks to their image.
     pub id: [u8; 16],
-    /// When the image was begun: seconds since 1970.
+    /// The time when the save began, in seconds since 1970.
     pub created: u64,
     nonce: [u8; 12],
     wrapped: [u8; 32 + TAG_BYTES],
 }
 
 impl Header {
-    /// A header for a new image, and the image's own key.
+    /// Returns a header for a new image, and the image's own random key.
     ///
     /// # Errors
-    /// [`KeyError::Failed`] when there are no random numbers.
+    /// Fails with [`KeyError::Failed`] if the system has no random numbers.
     pub fn new(created: u64, key: &Key) -> Result<(Self, Key), KeyError> {
         let own = Key::random()?;
         let mut header = Self {
@@ -84,10 +84,11 @@ impl Header {
         Ok((header, own))
     }
 
-    /// The image's own key.
+    /// Returns the image's own key, decrypted with the caller's key.
     ///
     /// # Errors
-    /// [`KeyError::Broken`] when it was wrapped with another, or the header changed.
+    /// Fails with [`KeyError::Broken`] if the image's key was sealed with another key, or if the
+    /// header was changed.
     pub fn unwrap_key(&self, key: &Key) -> Result<Key, KeyError> {
         let mut wrapped = self.wrapped;
         let bytes = self.bytes();
@@ -98,7 +99,7 @@ impl Header {
         Ok(Key::from(own))
     }
 
-    /// As it stands in the file.
+    /// Returns the bytes of the header, as the file has them.
     #[must_use]
     pub fn bytes(&self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
@@ -116,11 +117,10 @@ impl Header {
         bytes
     }
 
-    /// Reads a header. Its content is trusted only when it decrypts the key and the
-    /// index.
+    /// Reads a header. The header is trusted only after it has decrypted the key and the index.
     ///
     /// # Errors
-    /// See [`FormatError`].
+    /// Fails with a [`FormatError`].
     pub fn parse(bytes: &[u8]) -> Result<Self, FormatError> {
         let mut fields = Fields(bytes);
         if fields.take::<8>() != Some(*MAGIC) {
@@ -151,23 +151,23 @@ impl Header {
     }
 }
 
-/// The end: where the index is.
+/// The trailer of an image, which has the offset of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {
-    /// The image's, as in the header.
+    /// The id of the image, the same as in the header.
     pub id: [u8; 16],
     /// The offset of the sealed index.
     pub index: u64,
-    /// Its length, with its tag.
+    /// The length of the sealed index in bytes, with its tag.
     pub length: u64,
-    /// The length of the whole file.
+    /// The length of the whole file in bytes.
     pub file: u64,
-    /// Over the header and the fields above.
+    /// The authentication tag of the header and of the fields above.
     pub tag: [u8; TAG_BYTES],
 }
 
 impl Trailer {
-    /// As it stands in the file.
+    /// Returns the bytes of the trailer, as the file has them.
     #[must_use]
     pub fn bytes(&self) -> [u8; TRAILER] {
         let mut bytes = [0; TRAILER];
@@ -180,7 +180,7 @@ impl Trailer {
         bytes
     }
 
-    /// Signs it, with the header, under the image's key.
+    /// Authenticates the header and the trailer with the image's key: writes the tag.
     ///
     /// # Errors
     /// Fails with the error of the cipher.
@@ -190,10 +190,11 @@ impl Trailer {
         Ok(())
     }
 
-    /// Checks the signature: after this, its content and the header are authentic.
+    /// Checks the tag. After a successful check, the header and the trailer are authentic.
     ///
     /// # Errors
-    /// [`KeyError::Broken`] when it is another's.
+    /// Fails with [`KeyError::Broken`] if the tag does not match the header, the trailer and the
+    /// key.
     pub fn check(&self, header: &Header, cipher: &dyn Cipher) -> Result<(), KeyError> {
         let aad = self.signed(header);
         let mut tag = self.tag;
@@ -206,10 +207,11 @@ impl Trailer {
         [&header.bytes()[..], &self.bytes()[..TRAILER - TAG_BYTES]].concat()
     }
 
-    /// Reads the end of a file of this length; the index lies between header and end.
+    /// Reads the trailer of a file with `file` bytes. The index must be between the header and the
+    /// trailer.
     ///
     /// # Errors
-    /// See [`FormatError`].
+    /// Fails with a [`FormatError`].
     pub fn parse(bytes: &[u8], file: u64) -> Result<Self, FormatError> {
         let mut fields = Fields(bytes);
         if fields.take::<8>() != Some(*END_MAGIC) {
@@ -240,7 +242,7 @@ impl Trailer {
     }
 }
 
-/// Takes fields off the front of bytes.
+/// Reads fields from the beginning of a slice, and shortens the slice.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {

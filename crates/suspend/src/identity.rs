@@ -1,4 +1,4 @@
-//! Compares the facts that an image was made with and those of now.
+//! Compares the facts stored in an image with the present facts.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 /// A fact that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The name of the fact: names with points between them.
+    /// The name of the fact: the names of nested fields, joined with points.
     pub what: String,
-    /// As it was when the image was made; `null` for a field that was absent.
+    /// The value when the image was saved; `null` for a field that was absent.
     pub then: Value,
-    /// As it is.
+    /// The present value.
     pub now: Value,
 }
 
@@ -21,7 +21,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Returns whether facts come back as they were from any reader: fractions need not.
+/// Returns true if every JSON reader returns these facts unchanged. Readers may change fractions.
 pub(crate) fn is_exact(facts: &Value) -> bool {
     match facts {
         Value::Number(number) => !number.is_f64(),

@@ -1,4 +1,4 @@
-//! An image that is there: checked, claimed, read and used up.
+//! An existing image: opens, claims, reads and consumes it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -19,7 +19,8 @@ use crate::part::{is, is_still, sync_folder_of};
 use crate::restore::Loading;
 use crate::{Damage, Error, Key, differences, restore};
 
-/// An image whose header, index and end are intact. Its chunks are checked when they are read.
+/// An image whose header, index and trailer are authentic. The chunks of the image are checked when
+/// they are read.
 pub struct Image {
     file: File,
     path: PathBuf,
@@ -40,26 +41,27 @@ impl std::fmt::Debug for Image {
 }
 
 impl AsFd for Image {
-    /// The file, with the lock of [`claim`](Self::claim).
+    /// The descriptor of the image's file, which holds the lock of [`claim`](Self::claim).
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 }
 
 impl Image {
-    /// Reads the header and the length of an image, which needs no key and proves nothing.
+    /// Reads the header and the length of an image. This needs no key, and does not authenticate
+    /// the image.
     ///
     /// # Errors
-    /// When it is no image, or not a whole one.
+    /// Fails if the file is not an image, or is incomplete.
     pub fn look(path: &Path) -> Result<(Header, u64), Error> {
         let (_, header, trailer) = outside(path)?;
         Ok((header, trailer.file))
     }
 
-    /// Opens an image. Nothing of it is believed that the key does not prove.
+    /// Opens an image, and authenticates its header, trailer and index with the key.
     ///
     /// # Errors
-    /// See [`Error`]; [`Error::is_refusal`] says that the image is the reason.
+    /// Fails with an [`Error`]. [`Error::is_refusal`] returns true if the image is the reason.
     pub fn open(path: &Path, key: &Key) -> Result<Self, Error> {
         let (file, header, trailer) = outside(path)?;
         let refused = |_| Error::Key {
@@ -95,10 +97,11 @@ impl Image {
         Ok(image)
     }
 
-    /// Takes the image for the caller alone, until it is dropped.
+    /// Locks the image for the caller, until the caller drops the [`Image`].
     ///
     /// # Errors
-    /// [`Error::Busy`] when another process has it, [`Error::Gone`] when it was used.
+    /// Fails with [`Error::Busy`] if another process has locked the image, or with [`Error::Gone`]
+    /// if the image was consumed.
     pub fn claim(&self) -> Result<(), Error> {
         match rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => self.must_be_there(),
@@ -109,11 +112,12 @@ impl Image {
         }
     }
 
-    /// Removes the image: after this no process can open it again, not even after a power cut. Open
-    /// images can still be read. Call this before the resumed machine runs.
+    /// Removes the image. Afterwards no process can open the image again, not even after a power
+    /// cut. Open images can still be read. Call this before the resumed guest runs.
     ///
     /// # Errors
-    /// [`Error::Gone`] when it is no longer there, or another is; then nothing may run.
+    /// Fails with [`Error::Gone`] if the image no longer exists or was replaced. The guest must
+    /// then not run.
     pub fn consume(&self) -> Result<(), Error> {
         self.must_be_there()?;
         fs::remove_file(&self.path).map_err(Error::file("remove", &self.path))?;
@@ -129,10 +133,10 @@ impl Image {
         }
     }
 
-    /// Compares the facts that the image was made with to those that hold now.
+    /// Compares the facts stored in the image with the present facts.
     ///
     /// # Errors
-    /// [`Error::Differs`] names each that changed.
+    /// Fails with [`Error::Differs`], which names each fact that changed.
     pub fn check_identity(&self, now: &Value) -> Result<(), Error> {
         let differences = differences(&self.index.identity, now);
         match differences.is_empty() {
@@ -144,10 +148,11 @@ impl Image {
         }
     }
 
-    /// The bytes of a stream, for one that is small.
+    /// Returns the bytes of a small stream.
     ///
     /// # Errors
-    /// As [`restore`](crate::restore()); [`Error::Request`] for one of more than a GiB.
+    /// Fails like [`restore`](crate::restore()), or with [`Error::Request`] for a stream of more
+    /// than 1 GiB.
     pub fn bytes_of(&self, name: &str) -> Result<Vec<u8>, Error> {
         let size = usize::try_from(self.stream(name)?.size).unwrap_or(usize::MAX);
         if size > 1 << 30 {
@@ -160,10 +165,10 @@ impl Image {
         Ok(target.into_inner().unwrap_or_default())
     }
 
-    /// The stream of this name.
+    /// Returns the stream of this name.
     ///
     /// # Errors
-    /// [`Error::NoStream`].
+    /// Fails with [`Error::NoStream`] if the image has no such stream.
     pub fn stream(&self, name: &str) -> Result<&StreamInfo, Error> {
         let mut streams = self.index.streams.iter();
         streams
@@ -174,31 +179,31 @@ impl Image {
             })
     }
 
-    /// Returns the path where the image was opened.
+    /// Returns the path at which the image was opened.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its header.
+    /// Returns the header of the image.
     #[must_use]
     pub const fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Its index.
+    /// Returns the index of the image.
     #[must_use]
     pub const fn index(&self) -> &Index {
         &self.index
     }
 
-    /// Bytes of the file.
+    /// Returns the size of the image's file in bytes.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.trailer.file
     }
 
-    /// The chunks that are somewhere, as they lie in the file.
+    /// Returns the numbers of the stored chunks, in their order in the file.
     pub(crate) fn order(&self) -> &[u64] {
         &self.order
     }
@@ -215,7 +220,7 @@ impl Image {
         self.index.entries.get(usize::try_from(chunk).ok()?)
     }
 
-    /// Reads whole blocks into aligned memory.
+    /// Reads whole blocks of the image into aligned memory.
     pub(crate) fn read(&self, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
         read(&self.file, bytes, offset).map_err(Error::file("read", &self.path))
     }
@@ -224,7 +229,7 @@ impl Image {
         Error::damaged(&self.path, damage)
     }
 
-    /// Fails if the bytes of a gap are not zeros, as no seal covers them.
+    /// Fails if the bytes of a gap are not zeros, because no authentication tag covers them.
     fn check_gap(&self, gap: &Gap) -> Result<(), Error> {
         let block = BLOCK as u64;
         let start = gap.start - gap.start % block;
@@ -242,7 +247,7 @@ impl Image {
     }
 }
 
-/// Opens a file and reads its unencrypted part.
+/// Opens the file of an image, and reads its unencrypted parts.
 fn outside(path: &Path) -> Result<(File, Header, Trailer), Error> {
     let open = |flags: OFlags| {
         OpenOptions::new()
@@ -287,7 +292,8 @@ fn outside(path: &Path) -> Result<(File, Header, Trailer), Error> {
 
 fn read(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
     match file.read_exact_at(bytes, offset) {
-        // Blocks larger than ours: through the page cache, then.
+        // The file system has larger blocks than an image, so O_DIRECT fails. Read through the page
+        // cache instead.
         Err(error) if is(&error, Errno::INVAL) => {
             let flags = rustix::fs::fcntl_getfl(file)?;
             rustix::fs::fcntl_setfl(file, flags - OFlags::DIRECT)?;
