@@ -1,4 +1,4 @@
-//! The index: which streams an image has, and where their chunks are.
+//! The index of an image: the streams, and the location of each chunk.
 
 use serde_json::Value;
 
@@ -7,51 +7,52 @@ use crate::format::{BLOCK, CHUNK, Fields, FormatError, HEADER, PAGE, TRAILER};
 use crate::identity::is_exact;
 use crate::key::TAG_BYTES;
 
-/// The most streams that an image has.
+/// The maximum number of streams in an image.
 pub const MAX_STREAMS: usize = 64;
-/// The longest name of a stream, in bytes.
+/// The maximum length of the name of a stream, in bytes.
 pub const MAX_NAME: usize = 64;
-/// The longest identity, in bytes of JSON.
+/// The maximum length of the identity, in bytes of JSON.
 pub const MAX_IDENTITY: usize = 1 << 20;
-/// Size of an entry, in bytes.
+/// Size of an entry of the index, in bytes.
 const ENTRY_BYTES: usize = 24;
 
-/// A run of bytes with a name: the memory, or the state of the devices.
+/// A named sequence of bytes in an image, such as the memory or the state of the devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamInfo {
-    /// Letters, digits, points and hyphens.
+    /// The name of the stream: letters, digits, points and hyphens.
     pub name: String,
-    /// Bytes.
+    /// The size of the stream in bytes.
     pub size: u64,
-    /// The number of its first chunk.
+    /// The number of the stream's first chunk.
     pub first: u64,
 }
 
 impl StreamInfo {
-    /// Returns the number of chunks; the last may be short.
+    /// Returns the number of chunks of the stream. The last chunk may be shorter than the others.
     #[must_use]
     pub const fn chunks(&self) -> u64 {
         self.size.div_ceil(CHUNK as u64)
     }
 }
 
-/// The location of a chunk. One of zeros alone is nowhere.
+/// The location of a chunk in the file. A chunk that has only zeros is not stored and has no
+/// location.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// The pages that are not zeros, as bits from the lowest.
+    /// The pages that are not zeros, one bit each; the lowest bit is the first page.
     pub pages: u64,
-    /// The offset in the file.
+    /// The offset of the sealed chunk in the file, in bytes.
     pub offset: u64,
-    /// Its length there, with padding and tag.
+    /// The length of the sealed chunk in the file in bytes, with padding and tag.
     pub length: u32,
-    /// The number of bytes of padding in front of the tag, which are part of the length.
+    /// The number of bytes of padding before the tag. The length includes the padding.
     pub padding: u16,
-    /// The number of the codec.
+    /// The number of the chunk's codec.
     codec: u8,
 }
 
 impl Entry {
-    /// An entry of a chunk that is somewhere.
+    /// Returns the entry of a stored chunk.
     #[must_use]
     pub const fn new(codec: Codec, pages: u64, offset: u64, length: u32, padding: u16) -> Self {
         Self {
@@ -63,26 +64,27 @@ impl Entry {
         }
     }
 
-    /// Returns the codec.
+    /// Returns the codec of the chunk.
     #[must_use]
     pub fn codec(&self) -> Codec {
-        // Checked when the index was read.
+        // The number of the codec was checked when the index was read.
         Codec::from_number(self.codec).unwrap_or(Codec::Raw)
     }
 
-    /// Returns whether it is all zeros.
+    /// Returns true if the chunk has only zeros.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.pages == 0
     }
 
-    /// Bytes of its pages once unpacked, in a chunk of this length.
+    /// Returns the number of bytes that the stored pages have when they are unpacked, for a chunk
+    /// of this length.
     #[must_use]
     pub fn unpacked(&self, chunk: usize) -> usize {
         crate::zero::runs(self.pages, chunk).map(|run| run.1).sum()
     }
 
-    /// The end of it in the file.
+    /// Returns the offset in the file at which the sealed chunk ends.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.offset + self.length as u64
@@ -114,7 +116,7 @@ impl Entry {
         let pages = chunk.div_ceil(PAGE);
         let fits = pages >= 64 || entry.pages >> pages == 0;
         let codec = Codec::from_number(entry.codec).ok_or(FormatError::Field("codec"))?;
-        // Its bytes without padding and tag.
+        // The length of the packed pages, without padding and tag.
         let around = usize::from(entry.padding) + TAG_BYTES;
         let packed = (entry.length as usize).checked_sub(around);
         let packed = packed.ok_or(FormatError::Field("length of a chunk"))?;
@@ -133,25 +135,26 @@ impl Entry {
     }
 }
 
-/// The bytes between two chunks that are sealed by none: zeros, less than a block.
+/// The bytes between two chunks, which no authentication tag covers. They are zeros, and fewer than
+/// a block.
 pub type Gap = std::ops::Range<u64>;
 
 /// The index of an image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Index {
-    /// Facts that must still hold when the image is used.
+    /// The facts that must be unchanged when the image is restored.
     pub identity: Value,
-    /// The streams, chunks numbered through all of them.
+    /// The streams. The chunks of all streams are numbered in one sequence.
     pub streams: Vec<StreamInfo>,
-    /// The entry of each chunk.
+    /// The entry of each chunk, by its number.
     pub entries: Vec<Entry>,
 }
 
 impl Index {
-    /// Streams from names and sizes.
+    /// Returns the streams for these names and sizes in bytes.
     ///
     /// # Errors
-    /// When there are too many, or a name is not one.
+    /// Fails if there are too many streams, or if a name is invalid.
     pub fn streams<'a>(
         given: impl IntoIterator<Item = (&'a str, u64)>,
     ) -> Result<Vec<StreamInfo>, FormatError> {
@@ -175,28 +178,28 @@ impl Index {
         Ok(streams)
     }
 
-    /// Returns the number of chunks of these streams.
+    /// Returns the number of chunks of all these streams.
     #[must_use]
     pub fn chunks(streams: &[StreamInfo]) -> u64 {
         streams.last().map_or(0, |last| last.first + last.chunks())
     }
 
-    /// The stream that a chunk belongs to.
+    /// Returns the stream to which a chunk belongs.
     #[must_use]
     pub fn stream_of(&self, chunk: u64) -> Option<&StreamInfo> {
         let behind = self.streams.partition_point(|stream| stream.first <= chunk);
-        // An empty stream has the number of the next one's first chunk.
+        // An empty stream has no chunk, and its `first` is the first chunk of the next stream.
         let streams = self.streams.get(..behind)?.iter().rev();
         streams
             .take_while(|stream| chunk >= stream.first)
             .find(|stream| chunk < stream.first + stream.chunks())
     }
 
-    /// As it is sealed: padded so that it ends, with its tag and the trailer, at the
-    /// end of a block.
+    /// Returns the bytes of the index before they are sealed. Padding makes the index, its tag and
+    /// the trailer together end at the end of a block.
     ///
     /// # Errors
-    /// When the identity is too long or has fractions.
+    /// Fails if the identity is too long or contains fractions.
     pub fn bytes(&self) -> Result<Vec<u8>, FormatError> {
         let identity = self.identity.to_string();
         let mut bytes =
@@ -210,7 +213,7 @@ impl Index {
         bytes.extend(short.to_le_bytes());
         for stream in &self.streams {
             bytes.extend(stream.size.to_le_bytes());
-            // Names are checked when streams are made.
+            // The length of the name was checked when the stream was made.
             bytes.push(u8::try_from(stream.name.len()).unwrap_or(u8::MAX));
             bytes.extend(stream.name.as_bytes());
         }
@@ -223,10 +226,11 @@ impl Index {
         Ok(bytes)
     }
 
-    /// Reads an opened index. `area` is where it begins in the file: chunks end before.
+    /// Reads a decrypted index. `area` is the offset of the index in the file; all chunks must end
+    /// before this offset.
     ///
     /// # Errors
-    /// See [`FormatError`].
+    /// Fails with a [`FormatError`].
     pub fn parse(bytes: &[u8], area: u64) -> Result<Self, FormatError> {
         let mut fields = Fields(bytes);
         let count = fields.number("streams")? as usize;
@@ -250,7 +254,8 @@ impl Index {
         }
         let streams = Self::streams(given)?;
         let chunks = Self::chunks(&streams);
-        // The file has this many bytes, which bounds the memory to reserve for them.
+        // The number of chunks is limited by the length of the index, so a damaged number cannot
+        // reserve too much memory.
         if chunks > (fields.0.len() / ENTRY_BYTES) as u64 {
             return Err(FormatError::Field("entries"));
         }
@@ -271,11 +276,11 @@ impl Index {
         })
     }
 
-    /// The chunks that are somewhere, in the order in which they lie there, and the
-    /// gaps between them up to `area`.
+    /// Returns the numbers of the stored chunks in their order in the file, and the gaps between
+    /// the chunks up to `area`.
     ///
     /// # Errors
-    /// When two overlap, or a gap is as long as a block.
+    /// Fails if two chunks overlap, or if a gap is at least as long as a block.
     pub fn layout(&self, area: u64) -> Result<(Vec<u64>, Vec<Gap>), FormatError> {
         let somewhere = self.entries.iter().enumerate();
         let somewhere = somewhere.filter(|(_, entry)| !entry.is_empty());
@@ -306,7 +311,8 @@ impl Index {
     }
 }
 
-/// Bytes of a chunk of a stream, counted from its first.
+/// Returns the number of bytes in a chunk of a stream. The number of the chunk counts from the
+/// stream's first chunk.
 pub(crate) fn length_of(stream: &StreamInfo, number: u64) -> usize {
     let left = stream
         .size
@@ -314,7 +320,7 @@ pub(crate) fn length_of(stream: &StreamInfo, number: u64) -> usize {
     usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK))
 }
 
-/// Returns whether a stream may be called this.
+/// Returns true if the name is valid for a stream.
 fn is_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
     (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(fits)
@@ -338,7 +344,8 @@ mod tests {
             entries: vec![
                 Entry::new(Codec::Lz4, u64::MAX, 4096, short, 0),
                 Entry::default(),
-                // The last page but one is whole, the last is short and zeros.
+                // In the last chunk of the memory, the last page is short and has only zeros; the
+                // page before it is whole and stored.
                 Entry::new(Codec::Raw, 1 << 61, 4096 + 26, 4096 + 16, 0),
                 Entry::new(Codec::Raw, 1, 8192 + 42, 4096 - 42, 4096 - 42 - 25),
             ],
@@ -355,7 +362,7 @@ mod tests {
         assert_eq!(index.stream_of(2).unwrap().name, "memory");
         assert_eq!(index.stream_of(3).unwrap().name, "cpu");
         assert_eq!(index.stream_of(4), None);
-        // Behind the area.
+        // With this area, the last chunk ends behind the area.
         assert!(Index::parse(&bytes, 8192).is_err());
         let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
         for length in 0..used {
@@ -377,7 +384,7 @@ mod tests {
         assert!(parse(&|index| index.entries[0].offset = u64::MAX).is_err());
         assert!(parse(&|index| index.entries[0].offset = 0).is_err());
         assert!(parse(&|index| index.entries[1].offset = 1).is_err());
-        // A page that the chunk does not have.
+        // This entry names a page that its chunk does not have.
         assert!(parse(&|index| index.entries[3].pages = 2).is_err());
         assert!(parse(&|index| index.entries[2].length += 1).is_err());
         assert!(parse(&|index| index.entries[3].padding = 4096).is_err());

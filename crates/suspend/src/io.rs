@@ -1,16 +1,16 @@
-//! The way in which images are read and written.
+//! The system calls that read and write images.
 
 use std::fmt;
 
-/// The way in which files are read and written.
+/// The system calls that read and write files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Io {
-    /// By io_uring where the kernel and the sandbox allow it.
+    /// Use io_uring if the kernel and the sandbox allow it, and plain calls otherwise.
     #[default]
     Auto,
-    /// By io_uring, or not at all.
+    /// Use io_uring, and fail if this is not possible.
     Uring,
-    /// By plain calls, from threads of their own.
+    /// Use plain calls from separate threads.
     Plain,
 }
 

@@ -1,22 +1,22 @@
-//! Keys, and sealing with them.
+//! Keys, and authenticated encryption with them.
 //!
-//! An image has a key of its own, random and used for nothing else. That is wrapped
-//! (sealed) with the key that the caller has. Under the image's key each nonce is used
-//! once: it is the number of the chunk, and no chunk is sealed twice. Under the
-//! caller's key nonces are random, 96 bits: good for 2^32 images.
+//! An image has a random key of its own, which is used for this image only. The key of the image is
+//! sealed with the caller's key. Under the image's key, each nonce is used once: the nonce of a
+//! chunk is the number of the chunk, and no chunk is sealed twice. Under the caller's key, nonces
+//! are random and have 96 bits, which is sufficient for 2^32 images.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
 /// Number of bytes that sealing adds.
 pub const TAG_BYTES: usize = 16;
 
-/// Why bytes make no key, or do not open.
+/// The reason why bytes are not a key, or cannot be decrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Neither 32 bytes nor a text of them.
+    /// The bytes are neither 32 bytes nor a text that represents 32 bytes.
     #[error("a key is 32 bytes, 64 hexadecimal digits, or base64")]
     Form,
-    /// Not sealed with this key, nonce and text.
+    /// The bytes were not sealed with this key, nonce and additional data.
     #[error("the seal is broken")]
     Broken,
     /// The system has no random numbers, or the message is too long.
@@ -24,16 +24,16 @@ pub enum KeyError {
     Failed,
 }
 
-/// A key of 256 bits, overwritten when it goes.
+/// A key of 256 bits. The memory of the key is overwritten when the key is dropped.
 #[derive(Clone)]
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// A key from the content of a key file: 32 bytes, or 64 hexadecimal digits or
-    /// base64, which may have space around them.
+    /// Returns the key in the content of a key file: 32 bytes, 64 hexadecimal digits, or base64.
+    /// White space around the text is allowed.
     ///
     /// # Errors
-    /// [`KeyError::Form`] for anything else.
+    /// Fails with [`KeyError::Form`] for any other content.
     pub fn parse(bytes: &[u8]) -> Result<Self, KeyError> {
         if let Ok(key) = <[u8; 32]>::try_from(bytes) {
             return Ok(Self(key));
@@ -57,7 +57,7 @@ impl Key {
         Ok(key)
     }
 
-    /// Reads 43 letters; the last has two bits too many.
+    /// Decodes 43 base64 letters. The last letter has two bits more than the key needs.
     fn read_base64(&mut self, letters: &[u8]) -> Result<(), KeyError> {
         let (mut word, mut bits, mut bytes) = (0_u32, 0, self.0.iter_mut());
         for letter in letters {
@@ -84,15 +84,15 @@ impl Key {
         }
     }
 
-    /// A random key.
+    /// Returns a random key.
     ///
     /// # Errors
-    /// [`KeyError::Failed`] when the system has no random numbers.
+    /// Fails with [`KeyError::Failed`] if the system has no random numbers.
     pub fn random() -> Result<Self, KeyError> {
         random().map(Self)
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the key.
     #[must_use]
     pub const fn bytes(&self) -> &[u8; 32] {
         &self.0
@@ -119,26 +119,26 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// Random bytes of the kernel.
+/// Returns random bytes from the kernel.
 ///
 /// # Errors
-/// [`KeyError::Failed`] when it has none.
+/// Fails with [`KeyError::Failed`] if the kernel has no random numbers.
 pub fn random<const N: usize>() -> Result<[u8; N], KeyError> {
     let mut bytes = [0; N];
     let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    // Up to 256 bytes come at once or not at all.
+    // For 256 bytes or less, getrandom(2) returns all bytes or fails.
     match got {
         Ok(count) if count == N => Ok(bytes),
         _ => Err(KeyError::Failed),
     }
 }
 
-/// Authenticated encryption: all that the engine asks of a library.
+/// Authenticated encryption: the only functions that this crate needs of a cryptographic library.
 pub trait Cipher: Send + Sync {
-    /// Encrypts in place and gives the tag, over `aad`, too.
+    /// Encrypts the text in place and returns the authentication tag, which also covers `aad`.
     ///
     /// # Errors
-    /// [`KeyError::Failed`] when the text is too long.
+    /// Fails with [`KeyError::Failed`] if the text is too long.
     fn seal(
         &self,
         nonce: [u8; 12],
@@ -146,10 +146,10 @@ pub trait Cipher: Send + Sync {
         text: &mut [u8],
     ) -> Result<[u8; TAG_BYTES], KeyError>;
 
-    /// Decrypts `sealed` in place, which ends with its tag, and returns the text.
+    /// Decrypts `sealed`, which ends with its tag, in place. Returns the text.
     ///
     /// # Errors
-    /// [`KeyError::Broken`] if the bytes differ from the sealed ones; the content of
+    /// Fails with [`KeyError::Broken`] if the bytes differ from the sealed bytes. The content of
     /// `sealed` is then useless.
     fn open<'a>(
         &self,
@@ -159,13 +159,13 @@ pub trait Cipher: Send + Sync {
     ) -> Result<&'a mut [u8], KeyError>;
 }
 
-/// AES-256-GCM, by the processor's own instructions where it has them: that is found
-/// out when the program runs.
+/// AES-256-GCM. The program finds out at run time if the processor has instructions for AES.
 pub(crate) struct Gcm(LessSafeKey);
 
 impl Gcm {
     pub(crate) fn new(key: &Key) -> Result<Self, KeyError> {
-        // "Less safe" because the caller must choose the nonces; see above.
+        // The library calls this type "less safe" because the caller must choose the nonces. The
+        // documentation of this module says why each nonce is used once.
         let key = UnboundKey::new(&AES_256_GCM, &key.0).map_err(|_| KeyError::Failed)?;
         Ok(Self(LessSafeKey::new(key)))
     }
@@ -199,10 +199,10 @@ impl Cipher for Gcm {
     }
 }
 
-/// The cipher of images, with a key: for who wants to know how fast it is.
+/// Returns the cipher of images with this key, for callers that measure the speed of the cipher.
 ///
 /// # Errors
-/// [`KeyError::Failed`] when the library takes no such key.
+/// Fails with [`KeyError::Failed`] if the library refuses the key.
 pub fn cipher(key: &Key) -> Result<impl Cipher + use<>, KeyError> {
     Gcm::new(key)
 }
@@ -215,7 +215,7 @@ pub(crate) enum Purpose {
     End = 2,
 }
 
-/// The nonce of something under the image's key.
+/// Returns the nonce for an object that is sealed under the image's key.
 pub(crate) fn nonce(purpose: Purpose, number: u64) -> [u8; 12] {
     let mut nonce = [0; 12];
     nonce[..4].copy_from_slice(&(purpose as u32).to_le_bytes());

@@ -1,4 +1,4 @@
-//! Keys in files.
+//! Reads keys from files.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -12,41 +12,41 @@ use crate::key::{Key, KeyError};
 /// Maximum size of a key file, in bytes: more than any form of a key.
 const MAX_KEY_FILE_BYTES: u64 = 128;
 
-/// Why the key in a file cannot be had, or is not to be used.
+/// The reason why the key in a file cannot be read or must not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
-    /// It could not be read.
+    /// The key file could not be read.
     #[error("cannot read the key {path}", path = path.display())]
     Read {
-        /// The file.
+        /// The path of the key file.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It is a pipe, a folder, a device.
+    /// The path leads to a pipe, a folder or a device, not to a plain file.
     #[error("the key {path} is no plain file", path = path.display())]
     Kind {
         /// The path of the file.
         path: PathBuf,
     },
-    /// It is neither the caller's nor root's.
+    /// The key file belongs to neither the caller nor root.
     #[error("the key {path} belongs to user {owner}", path = path.display())]
     Owner {
-        /// The file.
+        /// The path of the key file.
         path: PathBuf,
-        /// Whose it is.
+        /// The user id of the file's owner.
         owner: u32,
     },
-    /// Others may read it.
+    /// Users other than the owner may read the key file.
     #[error("the key {path} can be read by others than its owner: chmod 600", path = path.display())]
     Mode {
-        /// The file.
+        /// The path of the key file.
         path: PathBuf,
     },
-    /// There is no key in it.
+    /// The key file contains no valid key.
     #[error("{path}", path = path.display())]
     Form {
-        /// The file.
+        /// The path of the key file.
         path: PathBuf,
         /// The problem with the key.
         source: KeyError,
@@ -54,11 +54,11 @@ pub enum KeyFileError {
 }
 
 impl Key {
-    /// Reads a key in a form of [`Key::parse`]: a plain file of root's or the caller's that other
-    /// users cannot read.
+    /// Reads a key in one of the forms of [`Key::parse`]. The file must be a plain file of root or
+    /// the caller that other users cannot read.
     ///
     /// # Errors
-    /// [`KeyFileError`] names the file.
+    /// Fails with a [`KeyFileError`], which names the file.
     pub fn read(path: &Path) -> Result<Self, KeyFileError> {
         let mut bytes = read(path)?;
         let key = Self::parse(&bytes);
@@ -89,7 +89,7 @@ fn read(path: &Path) -> Result<Vec<u8>, KeyFileError> {
     if meta.mode() & 0o077 != 0 {
         return Err(KeyFileError::Mode { path: owned() });
     }
-    // A growing buffer is moved, and its former place in memory keeps a copy of the key.
+    // The buffer must not grow: the old memory of a moved buffer would keep a copy of the key.
     let mut bytes = Vec::with_capacity(256);
     file.take(MAX_KEY_FILE_BYTES)
         .read_to_end(&mut bytes)
@@ -97,7 +97,8 @@ fn read(path: &Path) -> Result<Vec<u8>, KeyFileError> {
     Ok(bytes)
 }
 
-/// Opens a path of any kind: it does not wait for a pipe.
+/// Opens a path of any type of file. If the path is a named pipe, the call does not wait for a
+/// writer.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     OpenOptions::new()
@@ -131,7 +132,7 @@ mod tests {
             assert!(matches!(why, KeyFileError::Mode { .. }), "{mode:o}: {why}");
         }
         write(0o600);
-        // Who may give files away is root.
+        // Only root can give a file to another user.
         if std::os::unix::fs::chown(&path, Some(12345), None).is_ok() {
             let why = Key::read(&path).unwrap_err();
             assert!(matches!(why, KeyFileError::Owner { .. }), "{why}");
@@ -151,7 +152,7 @@ mod tests {
         let kind = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, 0o600.into(), 0).unwrap();
         for path in [&pipe, dir.path(), Path::new("/dev/null")] {
-            // That this comes back is the test.
+            // The test passes only if this call returns.
             let why = Key::read(path).unwrap_err();
             assert!(matches!(why, KeyFileError::Kind { .. }), "{why}");
         }

@@ -1,5 +1,5 @@
-//! Records which chunks a pager has brought in: in a file, so that another pager can continue where
-//! one ended.
+//! Records in a file which chunks a pager has loaded, so that another pager can continue after the
+//! first one ended.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,13 +11,14 @@ use sys::mapping::Table;
 /// The stage of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// No pager has begun with it.
+    /// No pager has started to load the chunk.
     Missing = 0,
-    /// A pager works on it. Nothing of it can be seen yet.
+    /// A pager loads the chunk. No page of the chunk is visible to the guest yet.
     Taken = 1,
-    /// All of it is in memory; it may be visible in part, and changed where it is.
+    /// The whole chunk is in memory. The guest may see some of its pages, and may have changed
+    /// them.
     Placed = 2,
-    /// All of it is visible.
+    /// All pages of the chunk are visible to the guest.
     Done = 3,
 }
 
@@ -29,16 +30,16 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// A ledger in a file, which is made as long as it must be: a new one, in memory.
+    /// Opens a ledger in a file. An empty file is extended to the necessary length.
     ///
-    /// Continues the ledger that another pager has left. A chunk that was taken is missing again:
-    /// nothing of it was visible, so it can be brought in once more. A chunk that was placed must
-    /// never be, for it may have been changed since.
+    /// Continues the ledger that another pager left. A chunk in stage `Taken` becomes missing
+    /// again: none of its pages was visible, so a pager can load the chunk once more. A chunk in
+    /// stage `Placed` must never be loaded again, because the guest may have changed its pages.
     ///
     /// # Errors
-    /// When the file cannot be mapped, or is one for another number of chunks.
+    /// Fails if the file cannot be mapped, or has the length of another number of chunks.
     pub fn new(file: impl AsFd, chunks: u64) -> io::Result<Self> {
-        // One more than chunks: whether there is enough.
+        // The ledger has one byte more than chunks. The last byte is the mark that `enough` sets.
         let length = chunks.saturating_add(1);
         let found = rustix::fs::fstat(&file)?.st_size;
         if found == 0 {
@@ -64,24 +65,24 @@ impl Ledger {
         }
     }
 
-    /// A ledger that ends with this process.
+    /// Returns a new ledger in memory, which ends with this process.
     ///
     /// # Errors
-    /// As [`Ledger::new`].
+    /// Fails like [`Ledger::new`].
     pub fn in_memory(chunks: u64) -> io::Result<Self> {
         let file = rustix::fs::memfd_create("ledger", rustix::fs::MemfdFlags::CLOEXEC)?;
         Self::new(file, chunks)
     }
 
-    /// Tells those who [load ahead](crate::load_ahead) that it is enough: they take no more chunks.
-    /// They finish the chunk that they work on.
+    /// Tells the threads of [`load_ahead`](crate::load_ahead) to start no more chunks. These
+    /// threads still finish the chunks that they load at the moment.
     pub fn enough(&self) {
         if let Some(byte) = self.last() {
             byte.store(1, SeqCst);
         }
     }
 
-    /// Returns whether a pager works on some chunk.
+    /// Returns true if a pager loads a chunk at the moment.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         let taken = Stage::Taken as u8;
@@ -89,14 +90,15 @@ impl Ledger {
         bytes.any(|byte| byte.load(SeqCst) == taken)
     }
 
-    /// Takes a chunk that is missing, unless there is [`enough`](Self::enough).
+    /// Takes a missing chunk for loading ahead, unless [`enough`](Self::enough) was called.
     pub(crate) fn take_ahead(&self, chunk: u64) -> Option<bool> {
         let enough = || self.last().is_none_or(|byte| byte.load(SeqCst) != 0);
         if enough() {
             return None;
         }
         let taken = self.take(chunk);
-        // A thread that said so meanwhile may already have looked which are busy.
+        // If `enough` was called in the meantime, its caller may already have looked for busy
+        // chunks, so this thread must give the chunk back.
         if taken && enough() {
             self.set(chunk, Stage::Missing);
             return None;
@@ -134,7 +136,7 @@ impl Ledger {
         }
     }
 
-    /// Takes a chunk that is missing; `false` when it is not.
+    /// Takes a missing chunk. Returns false if the chunk is not missing.
     pub(crate) fn take(&self, chunk: u64) -> bool {
         let (missing, taken) = (Stage::Missing as u8, Stage::Taken as u8);
         self.byte(chunk).is_some_and(|byte| {

@@ -1,5 +1,5 @@
-//! The suspend engine: the memory of something stopped, saved to one file and brought
-//! back, on all processors. It knows nothing of zones, guests or who runs them.
+//! The suspend engine: saves streams of bytes, such as the memory of a paused guest, to one file,
+//! and restores them, on all processors. The engine has no code that is specific to zones or QEMU.
 //!
 //! ```text
 //!  Source (memory, device state)                       Target (a mapping of the memory)
@@ -8,13 +8,15 @@
 //!  zero pages out ─► pack (raw, lz4, zstd) ─► seal ─► image ─► open ─► unpack
 //! ```
 //!
-//! - [`save()`] writes an image aside, syncs it and gives it its name: under that name
-//!   there is a whole image or none. `docs/suspend-format.md` describes its content.
-//! - [`Image::open`] takes nothing on trust: the header, the index and the end are
-//!   authenticated before anything else is read, and each chunk when it is.
-//! - [`restore()`] brings everything back before the guest runs, [`Pager`] while it runs.
-//! - [`Image::consume`] comes in between: a resumed machine changes its disks, and must
-//!   never be resumed from the same image again.
+//! - [`save()`] writes an image under a temporary name, syncs the file and renames it. The final
+//!   name always leads to a whole image, or to no image. `docs/suspend-format.md` describes the
+//!   content of an image.
+//! - [`Image::open`] trusts no unchecked byte: the header, the index and the trailer are
+//!   authenticated before any other part is read, and each chunk is authenticated when it is read.
+//! - [`restore()`] restores all memory before the guest runs. [`Pager`] restores the memory while
+//!   the guest runs.
+//! - [`Image::consume`] must be called after the image is opened and before the guest runs: a
+//!   resumed guest changes its disks, and must never be resumed from the same image again.
 
 pub mod codec;
 mod error;
@@ -60,32 +62,32 @@ use std::ops::ControlFlow;
 /// The progress of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of memory that were dealt with, pages of zeros among them.
+    /// Bytes of memory that were processed, including pages of zeros.
     pub done: u64,
-    /// Of so many.
+    /// Bytes of memory to process in total.
     pub total: u64,
     /// Bytes that were written to the image or read from it.
     pub moved: u64,
 }
 
-/// Called now and then, by any thread; `Break` ends the operation with
-/// [`Error::Cancelled`].
+/// The function that receives the progress of an operation. Any thread may call it at any time. If
+/// the function returns `Break`, the operation ends with [`Error::Cancelled`].
 pub type Watch<'a> = &'a (dyn Fn(Progress) -> ControlFlow<()> + Sync);
 
-/// A [`Watch`] that only looks on.
+/// A [`Watch`] that ignores the progress and never cancels the operation.
 ///
 /// # Errors
-/// None: it never breaks off.
+/// Never fails.
 pub const fn unwatched(_: Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// As many threads as there are processors for the caller: its CPU set and its CPU shares
-/// bound them.
+/// Returns the number of processors that the caller can use. The CPU set and the CPU limit of the
+/// caller reduce this number.
 #[must_use]
 pub fn all_processors() -> NonZero<usize> {
     std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
 }
 
-// Lengths in memory and in files are converted freely.
+// The code converts between lengths in memory and in files without a check.
 const _: () = assert!(usize::BITS == 64, "images are for 64-bit hosts");

@@ -6,31 +6,32 @@ use serde::Serialize;
 
 use crate::Io;
 
-/// An image that was saved.
+/// The result of saving an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
-    /// Bytes that were not pages of zeros.
+    /// Bytes of memory in pages that are not zeros.
     pub raw: u64,
-    /// Bytes of all streams.
+    /// Size of all streams in bytes.
     pub size: u64,
-    /// Bytes of the image.
+    /// Size of the image in bytes.
     pub stored: u64,
-    /// Until all was written.
+    /// Time until all data was written.
     pub written: Duration,
-    /// Until it was on stable storage and had its name.
+    /// Time until the image was on stable storage under its final name.
     pub total: Duration,
-    /// Chunks by codec: raw, lz4, zstd.
+    /// Number of chunks for each codec: raw, lz4, zstd.
     pub chunks: [u64; 3],
-    /// Threads that worked on it.
+    /// Number of threads that saved the image.
     pub threads: usize,
-    /// The way it was written.
+    /// The system calls that wrote the image.
     pub io: Io,
-    /// True if it was written past the page cache (O_DIRECT).
+    /// True if the image was written with O_DIRECT, past the page cache.
     pub direct: bool,
 }
 
 impl Saved {
-    /// Returns the lines for the log: raw and compressed, and both without the sync.
+    /// Returns the lines for the log: the speed of the uncompressed and the compressed data, each
+    /// with and without the sync.
     #[must_use]
     pub fn log_lines(&self) -> [String; 4] {
         let line = |what: &str, bytes: u64, took: Duration| {
@@ -53,11 +54,11 @@ impl Saved {
 /// The result of a restore or a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Restored {
-    /// Bytes that were not pages of zeros.
+    /// Bytes of memory in pages that are not zeros.
     pub raw: u64,
-    /// Bytes that were read.
+    /// Bytes that were read from the image.
     pub stored: u64,
-    /// The duration.
+    /// The duration of the operation.
     pub took: Duration,
 }
 
@@ -74,7 +75,7 @@ impl Restored {
     }
 }
 
-/// Megabytes (10^6 bytes) a second.
+/// Returns the speed in megabytes (10^6 bytes) per second.
 fn rate(bytes: u64, took: Duration) -> u64 {
     let micros = took.as_micros().max(1);
     u64::try_from(u128::from(bytes) / micros).unwrap_or(u64::MAX)
