@@ -1,9 +1,10 @@
-//! Restores memory while it is used: touched pages come first, the rest streams in.
+//! Restores memory while the guest runs: touched pages are restored first, and other threads load
+//! the rest.
 //!
-//! The memory is a file that two have mapped: the one who runs (a virtual machine, armed
-//! through its userfaultfd) and this process, which puts chunks into the file and then
-//! lets the other see them. A page is never visible before its chunk was opened, and a
-//! chunk that was visible is never written again.
+//! The memory is a file that two processes map: the process that runs the guest (a virtual machine
+//! whose memory is registered with a userfaultfd), and this process. This process writes chunks
+//! into the file and then makes them visible to the guest. A page is never visible before its chunk
+//! was authenticated, and a chunk that was visible is never written again.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -23,35 +24,36 @@ use crate::restore::{Loading, chunks_of, must_fit};
 use crate::turn::Turn;
 use crate::{Error, Ledger, Progress, zero};
 
-/// A part of the memory as the one who runs has it mapped.
+/// A part of the memory, as the process that runs the guest has mapped it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// The address where the region begins, at a page.
+    /// The address of the region's first byte, a multiple of the page size.
     pub address: u64,
-    /// The offset of its content in the stream, at a page.
+    /// The offset of the region's content in the stream in bytes, a multiple of the page size.
     pub offset: u64,
-    /// Bytes, whole pages.
+    /// The length of the region in bytes, in whole pages.
     pub length: u64,
 }
 
 /// The result of a pager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paged {
-    /// Faults that were answered.
+    /// Number of page faults that were answered.
     pub faults: u64,
-    /// Chunks that were brought in because of a fault.
+    /// Number of chunks that were loaded because of a page fault.
     pub on_demand: u64,
-    /// Chunks that were there before.
+    /// Number of chunks that were in memory before the pager started.
     pub ahead: u64,
-    /// Until all was there.
+    /// Time until all memory was restored.
     pub took: Duration,
-    /// The longest that a fault waited once it was seen.
+    /// The longest time between the moment when the pager read a fault and its answer.
     pub longest: Duration,
-    /// The chunks that were asked for, in that order: up to [`MAX_HOT_CHUNKS`].
+    /// The numbers of the faulted chunks, each once, in the order of the faults; at most
+    /// [`MAX_HOT_CHUNKS`].
     pub asked: Vec<u64>,
 }
 
-/// Maximum number of faulted chunks that are remembered: 64 MiB of memory.
+/// Maximum number of faulted chunks that the pager records: 64 MiB of memory.
 pub const MAX_HOT_CHUNKS: usize = 256;
 
 /// Answers the page faults of one stream of an image.
@@ -66,12 +68,14 @@ pub struct Pager<'a> {
 }
 
 impl<'a> Pager<'a> {
-    /// Arms the regions: from now on who touches a page there waits for [`run`](Self::run). The
-    /// memory must be empty, or be in the state that the former pager with this ledger left;
-    /// `target` is the file it is in. The descriptor has been [agreed](Userfault::agree) on.
+    /// Arms the regions: from now on, a thread that touches a missing page in them waits for
+    /// [`run`](Self::run). The memory must be empty, or be as the former pager with this ledger
+    /// left it. `target` is the file of the memory. [`Userfault::agree`] must have been called for
+    /// the descriptor.
     ///
     /// # Errors
-    /// When memory or ledger are of another size, or the kernel refuses.
+    /// Fails if the memory or the ledger has another size than the stream, or if the kernel
+    /// refuses.
     pub fn arm(
         image: &'a Image,
         name: &str,
@@ -108,21 +112,21 @@ impl<'a> Pager<'a> {
         })
     }
 
-    /// Answers faults and brings everything in; returns when all is there and the
+    /// Answers page faults and loads all chunks. Returns when all memory is restored and the
     /// regions are disarmed.
     ///
     /// # Errors
-    /// See [`Error`]. The regions stay armed then: a thread that touches a missing page waits, and
-    /// never sees wrong content. End that process, or run another pager with the same ledger, which
-    /// must be told of the death of this one ([`Ledger::forget_taken`]).
+    /// Fails with an [`Error`]. The regions then stay armed: a thread that touches a missing page
+    /// waits, and never sees wrong content. The caller must end the process that runs the guest, or
+    /// run another pager with the same ledger after a call of [`Ledger::forget_taken`].
     pub fn run(&self, loading: &Loading<'_>) -> Result<Paged, Error> {
         let began = Instant::now();
         let stop = AtomicBool::new(false);
         let quit = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| failed("make an event")(error.into()))?;
         for region in &self.regions {
-            // A pager before this one may have read faults that it did not answer: a thread that
-            // waits for one touches the page again.
+            // A former pager may have read faults that it did not answer. A thread that waits for
+            // such a fault is woken here and touches the page again.
             let woken = self.faults.wake(region.address, region.length);
             woken.map_err(failed("wake"))?;
         }
@@ -143,7 +147,7 @@ impl<'a> Pager<'a> {
             if brought.is_err() {
                 stop.store(true, Relaxed);
             }
-            // An event counter of one never blocks.
+            // A write of 1 to an event counter that is 0 never blocks.
             let _ = rustix::io::write(&quit, &1u64.to_ne_bytes());
             let answered = answering
                 .join()
@@ -164,7 +168,7 @@ impl<'a> Pager<'a> {
         })
     }
 
-    /// Brings in chunks without a fault, in the order of the image.
+    /// Loads the chunks that no fault asked for, in their order in the image.
     fn bring(
         &self,
         loading: &Loading<'_>,
@@ -174,7 +178,7 @@ impl<'a> Pager<'a> {
     ) -> Result<(), Error> {
         let mut chunks = chunks_of(self.image, self.stream);
         for chunk in &chunks {
-            // Brought in ahead, or left by a pager before this one.
+            // `load_ahead` or a former pager placed this chunk in memory.
             if self.ledger.stage(chunk - self.stream.first) == Stage::Placed {
                 self.show(*chunk)?;
                 count.ahead.fetch_add(1, Relaxed);
@@ -207,18 +211,19 @@ impl<'a> Pager<'a> {
         feed::run(self.image, &chunks, feed, stop, &each)
     }
 
-    /// Waits for the chunks that the other thread is at.
+    /// Waits until the thread that answers faults has finished its chunks.
     fn settle(&self, stop: &AtomicBool) -> Result<(), Error> {
         for chunk in chunks_of(self.image, self.stream) {
             loop {
                 match self.ledger.stage(chunk - self.stream.first) {
                     Stage::Done => break,
-                    // The other is about to show it, too, or who placed it is gone.
+                    // The thread that answers faults is about to make the chunk visible, or the
+                    // pager that placed the chunk has ended. A second publication does no harm.
                     Stage::Placed => self.show(chunk)?,
                     Stage::Missing | Stage::Taken => {}
                 }
                 if stop.load(Relaxed) {
-                    // The error is the other's.
+                    // The thread that set `stop` returns the error.
                     return Ok(());
                 }
                 thread::sleep(Duration::from_micros(200));
@@ -267,7 +272,8 @@ impl<'a> Pager<'a> {
         }
     }
 
-    /// Sees to it that a page is there; says which chunk it is of, if of any.
+    /// Makes a page visible. Returns the number of the page's chunk in the stream, or `None` if the
+    /// image does not store the page, or if the pager stops.
     fn resolve(
         &self,
         address: u64,
@@ -293,7 +299,7 @@ impl<'a> Pager<'a> {
             count.on_demand.fetch_add(1, Relaxed);
             opener.fetch(chunk, self.stream, self.target)?;
             self.show(chunk)?;
-            // The next one is expected from now on.
+            // The gap until the next expected fault starts now, after the answer.
             turn.fault();
             return Ok(Some(number));
         }
@@ -311,8 +317,8 @@ impl<'a> Pager<'a> {
         Ok(Some(number))
     }
 
-    /// A page that the image does not have. Where the file has one all the same, which is
-    /// then part of a huge page, that is zeros, too.
+    /// Makes a page of zeros visible that the image does not store. If the file has the page all
+    /// the same, as part of a huge page, the page is zeros, too.
     fn show_zero(&self, address: u64) -> Result<(), Error> {
         let page = PAGE as u64;
         let code = |result: &std::io::Result<()>| {
@@ -329,7 +335,7 @@ impl<'a> Pager<'a> {
         self.faults.wake(address, page).map_err(failed("wake"))
     }
 
-    /// Lets the pages of a chunk be seen that is in the file.
+    /// Makes the pages of a chunk visible that is already in the file.
     fn show(&self, chunk: u64) -> Result<(), Error> {
         let number = chunk - self.stream.first;
         self.ledger.set(number, Stage::Placed);

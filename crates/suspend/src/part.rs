@@ -1,4 +1,4 @@
-//! An image while it is written: aside, under a name that says so.
+//! An image while it is written, under the name of an unfinished image.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -13,20 +13,20 @@ use rustix::io::Errno;
 
 use crate::Error;
 
-/// The suffix of an unfinished image's name; a point stands in front.
+/// The suffix of an unfinished image's name. The name begins with a point.
 const SUFFIX: &str = ".part";
 
 /// The treatment of a file that has the name of the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Older {
-    /// It stays, and there is no new image.
+    /// The existing file stays, and no new image is published.
     #[default]
     Refuse,
-    /// It goes when the new image is whole.
+    /// The existing file is replaced when the new image is complete.
     Replace,
 }
 
-/// An unfinished image; it is removed unless it is published.
+/// An unfinished image. Its file is removed on drop unless the image was published.
 pub(crate) struct Part {
     file: File,
     path: PathBuf,
@@ -35,7 +35,7 @@ pub(crate) struct Part {
     published: bool,
 }
 
-/// The name of the unfinished image.
+/// Returns the path of the unfinished image for the image at `path`.
 pub(crate) fn aside(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -44,14 +44,15 @@ pub(crate) fn aside(path: &Path) -> PathBuf {
 }
 
 impl Part {
-    /// Begins an image that will be called `path`. The unfinished file of a killed writer
-    /// is used again, but not the file of a writer that is at work.
+    /// Creates the unfinished file of the image at `path`. The unfinished file of a killed writer
+    /// is used again, but the file of a running writer is not.
     pub(crate) fn create(path: &Path) -> Result<Self, Error> {
         let aside = aside(path);
         let mut flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::DIRECT;
         loop {
             let file = match open(&aside, flags) {
-                // No direct writes here, as on some file systems in memory.
+                // The file system does not support direct writes, as some file systems in memory do
+                // not.
                 Err(error) if is(&error, Errno::INVAL) && flags.contains(OFlags::DIRECT) => {
                     flags -= OFlags::DIRECT;
                     continue;
@@ -68,7 +69,8 @@ impl Part {
                 Err(error) => return Err(Error::file("lock", &aside)(error.into())),
             }
             if !is_still(&file, &aside) {
-                // The process that had the lock has just finished.
+                // The process that held the lock has just finished and has renamed or removed the
+                // file.
                 continue;
             }
             let part = Self {
@@ -94,19 +96,19 @@ impl Part {
             .map_err(|error| failed(error.into()))
     }
 
-    /// Returns whether writes go past the page cache.
+    /// Returns true if writes bypass the page cache.
     pub(crate) fn is_direct(&self) -> bool {
         self.direct.load(Ordering::Relaxed)
     }
 
-    /// Bytes that are free for the image.
+    /// Returns the number of free bytes that the image can use.
     pub(crate) fn free(&self) -> Result<u64, Error> {
         let found = rustix::fs::fstatvfs(&self.file)
             .map_err(|error| Error::file("look for free space for", &self.path)(error.into()))?;
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
-    /// Takes this many bytes of the disk, or says that they are not there.
+    /// Reserves this many bytes on the disk. Fails with [`Error::NoSpace`] if fewer bytes are free.
     pub(crate) fn reserve(&self, needed: u64) -> Result<(), Error> {
         let free = self.free()?;
         let full = || Error::NoSpace {
@@ -118,17 +120,18 @@ impl Part {
             return Err(full());
         }
         match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, needed) {
-            // Not every file system can.
+            // Some file systems cannot reserve space.
             Ok(()) | Err(Errno::NOTSUP) => Ok(()),
             Err(Errno::NOSPC | Errno::DQUOT) => Err(full()),
             Err(error) => Err(Error::file("reserve space for", &self.path)(error.into())),
         }
     }
 
-    /// Writes whole blocks from aligned memory.
+    /// Writes whole blocks from aligned memory to the image.
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         match self.file.write_all_at(bytes, offset) {
-            // Its blocks are larger than ours.
+            // The file system has larger blocks than an image, so O_DIRECT fails. Write through the
+            // page cache instead.
             Err(error) if is(&error, Errno::INVAL) && self.is_direct() => {
                 let flags = rustix::fs::fcntl_getfl(&self.file)?;
                 rustix::fs::fcntl_setfl(&self.file, flags - OFlags::DIRECT)?;
@@ -143,7 +146,7 @@ impl Part {
         Error::file("write", &self.path)
     }
 
-    /// Cuts the file to its length and, if so asked, has it on stable storage.
+    /// Truncates the file to its final length, and syncs the file if `sync` is set.
     pub(crate) fn complete(&self, length: u64, sync: bool) -> Result<(), Error> {
         self.file.set_len(length).map_err(self.error())?;
         if sync {
@@ -153,7 +156,7 @@ impl Part {
         Ok(())
     }
 
-    /// Gives the image its name.
+    /// Renames the unfinished image to its final name.
     pub(crate) fn publish(mut self, older: Older, sync: bool) -> Result<(), Error> {
         match older {
             Older::Replace => fs::rename(&self.aside, &self.path),
@@ -182,16 +185,18 @@ impl AsFd for Part {
 impl Drop for Part {
     fn drop(&mut self) {
         if !self.published {
-            // It is recognisable and refused; the next image takes its place.
+            // If the removal fails, readers still recognise the unfinished image and refuse it, and
+            // the next image overwrites it.
             let _ = fs::remove_file(&self.aside);
         }
     }
 }
 
-/// Renames to a name that nothing has.
+/// Renames a file to a name that does not exist. Fails if the name exists.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Not every file system can do it: there no other process must come between.
+        // Some file systems do not support this flag. There, another process must not create the
+        // name between the check and the rename.
         Err(Errno::INVAL) => match fs::symlink_metadata(to) {
             Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
             Err(_) => fs::rename(from, to),
@@ -211,7 +216,7 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
         .open(path)
 }
 
-/// Returns whether the path still leads to the file.
+/// Returns true if the path still leads to the open file.
 pub(crate) fn is_still(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(file), Ok(path)) => (file.dev(), file.ino()) == (path.dev(), path.ino()),
@@ -223,7 +228,7 @@ pub(crate) fn is(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
 }
 
-/// Makes a rename or removal stable.
+/// Syncs the folder of a path, so that a rename or removal survives a power cut.
 pub(crate) fn sync_folder_of(path: &Path) -> Result<(), Error> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

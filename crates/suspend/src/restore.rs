@@ -1,4 +1,4 @@
-//! Restoring everything before it is used, and checking everything without using it.
+//! Restores a whole stream before it is used, and verifies a whole image without restoring it.
 
 use std::num::NonZero;
 use std::ops::{ControlFlow, Range};
@@ -19,11 +19,11 @@ use crate::{Difference, Error, Io, Ledger, Progress, Restored, Target, Watch};
 /// The options of loading an image.
 #[derive(Clone, Copy)]
 pub struct Loading<'a> {
-    /// Threads that open and unpack.
+    /// Number of threads that decrypt and unpack chunks.
     pub threads: NonZero<usize>,
-    /// The way the image is read.
+    /// The system calls that read the image.
     pub io: Io,
-    /// The observer of the progress.
+    /// The function that receives the progress.
     pub watch: Watch<'a>,
 }
 
@@ -50,7 +50,7 @@ impl Default for Loading<'_> {
 /// an error, all memory is restored; after an error the memory must not be used.
 ///
 /// # Errors
-/// See [`Error`].
+/// Fails with an [`Error`].
 pub fn restore(
     image: &Image,
     name: &str,
@@ -62,10 +62,10 @@ pub fn restore(
     load(image, &[(stream, target)], loading)
 }
 
-/// Reads and checks every chunk of every stream, and keeps nothing.
+/// Reads and checks every chunk of every stream. The data is discarded.
 ///
 /// # Errors
-/// The first damage that was found.
+/// Fails with the first damage that was found.
 pub fn verify(image: &Image, loading: &Loading<'_>) -> Result<Restored, Error> {
     let targets: Vec<Nowhere> = image
         .index()
@@ -83,14 +83,16 @@ pub fn verify(image: &Image, loading: &Loading<'_>) -> Result<Restored, Error> {
     load(image, &pairs, loading)
 }
 
-/// Brings in chunks, by their places in the image, for a [`Pager`](crate::Pager) with this ledger
-/// that continues once it is told that it is [enough](crate::Ledger::enough), and is no longer
-/// [busy](crate::Ledger::is_busy): until then no process may look at the memory. It may be killed
-/// at any moment; the ledger must be told then ([`forget_taken`](crate::Ledger::forget_taken)).
+/// Loads chunks, in their order in the image, for a [`Pager`](crate::Pager) that continues later
+/// with the same ledger. Before the pager starts, the caller must call
+/// [`enough`](crate::Ledger::enough) and wait until the ledger is no longer
+/// [busy](crate::Ledger::is_busy). Until then no process may read the memory. The process that
+/// loads ahead may be killed at any moment; the caller must then call
+/// [`forget_taken`](crate::Ledger::forget_taken).
 ///
 /// # Errors
-/// See [`Error`], [`Error::Cancelled`] if `watch` asked to stop; the chunks restored so far are
-/// complete.
+/// Fails with an [`Error`]; with [`Error::Cancelled`] if `watch` cancelled the operation. The
+/// chunks that were loaded before the error are complete.
 pub fn load_ahead(
     image: &Image,
     (name, places): (&str, Range<usize>),
@@ -138,7 +140,8 @@ pub fn load_ahead(
     feed::run(image, &chunks, feed, &AtomicBool::new(false), &each)
 }
 
-/// Memory of another size is another machine.
+/// Fails if the memory has another size than the stream: the guest then differs from the saved
+/// guest.
 pub(crate) fn must_fit(
     image: &Image,
     stream: &StreamInfo,
@@ -157,7 +160,7 @@ pub(crate) fn must_fit(
     }
 }
 
-/// The chunks of a stream that are somewhere, as they lie in the file.
+/// Returns the numbers of the stored chunks of a stream, in their order in the file.
 pub(crate) fn chunks_of(image: &Image, stream: &StreamInfo) -> Vec<u64> {
     let numbers = stream.first..stream.first + stream.chunks();
     let order = image.order().iter().copied();

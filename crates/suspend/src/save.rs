@@ -1,5 +1,6 @@
-//! Saving: every thread takes the next chunk, packs and seals it into its buffer, and
-//! sends full buffers to the disk. Chunks lie in the image as they got ready.
+//! Saves an image. Every thread takes the next chunk, packs and seals the chunk into its buffer,
+//! and sends full buffers to the disk. The order of the chunks in the image is the order in which
+//! the threads finish them.
 
 use std::collections::HashSet;
 use std::num::NonZero;
@@ -25,7 +26,7 @@ use crate::{Error, Key, Progress, Saved, Source, Watch, zero};
 /// A stream to be saved.
 #[derive(Clone, Copy)]
 pub struct Stream<'a> {
-    /// Letters, digits, points and hyphens, up to 64.
+    /// The name of the stream: letters, digits, points and hyphens, up to 64.
     pub name: &'a str,
     /// The content of the stream.
     pub source: &'a dyn Source,
@@ -43,7 +44,8 @@ impl std::fmt::Debug for Stream<'_> {
 /// The codec for chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// As the disk takes them: raw while it waits for more, harder the more waits for it.
+    /// The codec depends on the load of the disk: raw while the disk waits for data, and stronger
+    /// compression if more buffers wait for the disk.
     #[default]
     Adaptive,
     /// All chunks with one codec; chunks that do not shrink are stored raw.
@@ -53,43 +55,45 @@ pub enum Choice {
 /// The durability of the image when [`save`] returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// It must.
+    /// The image is on stable storage when [`save`] returns.
     #[default]
     Stable,
-    /// It need not: for measurements.
+    /// The image may still be in the page cache when [`save`] returns. This is for measurements.
     Volatile,
 }
 
 /// The reservation of space on the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Space {
-    /// Room for all that is not zeros must be free, however it may shrink; it is reserved at the
-    /// beginning, and the unused rest is given back.
+    /// The free space must be sufficient for all pages that are not zeros, even without
+    /// compression. This space is reserved at the beginning, and the unused rest is released at the
+    /// end.
     #[default]
     Reserve,
-    /// Goes as far as it can.
+    /// No space is reserved. If the disk is full, the save fails while it writes.
     Try,
 }
 
 /// The options of saving.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
-    /// Threads that pack and seal.
+    /// Number of threads that pack and seal chunks.
     pub threads: NonZero<usize>,
     /// The codec for chunks.
     pub choice: Choice,
-    /// The way they are written.
+    /// The system calls that write the image.
     pub io: Io,
     /// The durability of the image.
     pub durability: Durability,
     /// The reservation of space.
     pub space: Space,
-    /// The treatment of an older image.
+    /// The treatment of an older image at the same path.
     pub older: Older,
-    /// Chunks of the stream of this name that will be wanted first: they lie first in the image, in
-    /// this order. Numbers that are no chunk of the memory are ignored.
+    /// The name of a stream, and the numbers of its chunks that a resume needs first. These chunks
+    /// are saved at the beginning of the image, in this order. A number that is not a chunk of the
+    /// stream is ignored.
     pub first: Option<(&'a str, &'a [u64])>,
-    /// The observer of the progress.
+    /// The function that receives the progress.
     pub watch: Watch<'a>,
 }
 
@@ -128,26 +132,27 @@ impl Default for Options<'_> {
 /// The streams to save, and the path of the image.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The image.
+    /// The path of the image.
     pub path: &'a Path,
-    /// Opens the image later.
+    /// The key that opens the image later.
     pub key: &'a Key,
-    /// Facts that must hold when the image is used. Numbers are whole.
+    /// The facts that must be unchanged when the image is restored. All numbers must be whole.
     pub identity: &'a Value,
-    /// The content of the image.
+    /// The streams to save.
     pub streams: &'a [Stream<'a>],
-    /// The options.
+    /// The options of the save.
     pub options: Options<'a>,
 }
 
-/// Size of a buffer's slot, in bytes: room for a chunk, however it is packed.
+/// Size of the space for one chunk in a buffer, in bytes. A chunk fits with every codec.
 const SLOT_BYTES: usize = PACK_ROOM + TAG_BYTES;
 const _: () = assert!(SLOT_BYTES < BUFFER_BYTES);
 
-/// Saves an image: after this, the path holds the new whole image, or its former content.
+/// Saves an image. Afterwards the path has the complete new image, or its former content after an
+/// error.
 ///
 /// # Errors
-/// See [`Error`]; the unfinished file is removed.
+/// Fails with an [`Error`]. The unfinished file is then removed.
 pub fn save(request: &Request<'_>) -> Result<Saved, Error> {
     let began = Instant::now();
     let options = &request.options;
@@ -218,23 +223,23 @@ pub fn save(request: &Request<'_>) -> Result<Saved, Error> {
     Ok(saved)
 }
 
-/// Removes the unfinished file of a killed writer. Nothing, when there is nothing, or when it is
-/// being written.
+/// Removes the unfinished file of a killed writer. Does nothing if no such file exists, or if a
+/// running writer has the file open.
 ///
 /// # Errors
-/// When it cannot be removed.
+/// Fails if the file cannot be removed.
 pub fn remove_remains(path: &Path) -> Result<(), Error> {
     if !part::aside(path).exists() {
         return Ok(());
     }
     match Part::create(path) {
-        // Goes with it.
+        // When the unfinished image is dropped here, its file is removed.
         Ok(_) | Err(Error::Busy { .. }) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// The most bytes that the image can have.
+/// Returns the maximum size of the image in bytes.
 fn needed(request: &Request<'_>, streams: &[StreamInfo]) -> Result<u64, Error> {
     let mut stored = 0u64;
     for stream in request.streams {
@@ -243,12 +248,12 @@ fn needed(request: &Request<'_>, streams: &[StreamInfo]) -> Result<u64, Error> {
             offset: 0,
             source,
         })?;
-        // A page with one byte in it is stored whole.
+        // A page that is not zeros is stored whole, even if only one byte of the page counts.
         stored = stored.saturating_add(most.next_multiple_of(BLOCK as u64));
     }
     let chunks = Index::chunks(streams);
-    // A tag and an entry each; and the ends of buffers, which are at least half full
-    // except for the last of each thread.
+    // Each chunk needs a tag and an entry. Each buffer needs padding at its end; all buffers are at
+    // least half full, except the last buffer of each thread.
     let around = chunks.saturating_mul(TAG_BYTES as u64 + 24)
         + stored / (BUFFER_BYTES as u64 / 2) * BLOCK as u64;
     let threads = request.options.threads.get() as u64;
@@ -256,7 +261,7 @@ fn needed(request: &Request<'_>, streams: &[StreamInfo]) -> Result<u64, Error> {
     Ok(stored.saturating_add(around).saturating_add(ends))
 }
 
-/// The numbers of the chunks that are saved before all others; each once.
+/// Returns the numbers of the chunks to save before all other chunks, each once.
 fn first(wanted: Option<(&str, &[u64])>, streams: &[StreamInfo]) -> Vec<u64> {
     let Some((name, wanted)) = wanted else {
         return Vec::new();
@@ -270,7 +275,7 @@ fn first(wanted: Option<(&str, &[u64])>, streams: &[StreamInfo]) -> Vec<u64> {
     numbers.filter(|number| seen.insert(*number)).collect()
 }
 
-/// The result of a thread.
+/// The result of one thread.
 struct Work {
     entries: Vec<(u64, Entry)>,
     raw: u64,
@@ -284,13 +289,14 @@ struct Job<'a> {
     part: &'a Part,
     id: [u8; 16],
     cipher: Gcm,
-    /// Chunks that come before all others.
+    /// The chunks to save before all other chunks.
     first: Vec<u64>,
-    /// The next chunk: the first ones, and then from the lowest on.
+    /// The position of the next chunk: first the positions in `first`, then all chunks in ascending
+    /// order.
     next: AtomicU64,
-    /// The offset of the next buffer.
+    /// The offset in the file of the next buffer, in bytes.
     end: AtomicU64,
-    /// Bytes that were dealt with.
+    /// Bytes of memory that were processed.
     done: AtomicU64,
     stop: AtomicBool,
 }
@@ -316,7 +322,7 @@ impl Job<'_> {
                 .into_iter()
                 .map(thread::ScopedJoinHandle::join)
                 .collect();
-            // A thread that panics is a bug, and goes on as one.
+            // A panic of a thread is a bug. The calling thread continues the panic.
             let ended = ended
                 .into_iter()
                 .map(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
@@ -324,7 +330,7 @@ impl Job<'_> {
         })
     }
 
-    /// Writes the index, the end and the header; gives the length of the file.
+    /// Writes the index, the trailer and the header. Returns the length of the file in bytes.
     fn close(&self, header: &Header, index: &Index) -> Result<u64, Error> {
         let long = |_| Error::Request("the index is too long");
         let mut text = index.bytes().map_err(long)?;
@@ -345,7 +351,7 @@ impl Job<'_> {
         text.extend(tag);
         text.extend(trailer.bytes());
         self.put(&text, area)?;
-        // Last: before this nothing says that it is an image.
+        // The header is written last: without a header, the file is not an image.
         self.put(&header.bytes(), 0)?;
         Ok(trailer.file)
     }
@@ -370,19 +376,20 @@ impl Job<'_> {
     }
 }
 
-/// A thread.
+/// A thread that saves chunks.
 struct Worker<'a> {
     job: &'a Job<'a>,
     sink: Sink<'a>,
     packer: Packer,
     chunk: Vec<u8>,
-    /// Bytes of the current buffer that are in use.
+    /// Number of bytes of the current buffer that are in use.
     fill: usize,
-    /// Chunks in it, their offsets counted from its beginning.
+    /// The chunks in the current buffer. Their offsets count from the beginning of the buffer.
     pending: Vec<(u64, Entry)>,
-    /// Up to where a stream is known to have nothing: its place and the offset.
+    /// The last hole that was found: the position of the stream, and the offset up to which the
+    /// stream has only zeros.
     hole: (usize, u64),
-    /// Bytes that were dealt with since the last report.
+    /// Bytes of memory that were processed since the last report.
     unsaid: u64,
     began: Instant,
     work: Work,
@@ -425,13 +432,13 @@ impl<'a> Worker<'a> {
             }
             let stream = &self.job.streams[place];
             if self.job.stop.load(Relaxed) {
-                // Another's error is the one that counts.
+                // Another thread failed. The save returns the error of that thread.
                 return Ok(self.work);
             }
             let length = length_of(stream, number - stream.first);
             self.save(place, number, length)?;
             if hot.is_some() {
-                // The next one may lie before it.
+                // The next chunk may be before the hole that was found.
                 self.hole = (0, 0);
             }
             self.unsaid += length as u64;
@@ -445,7 +452,7 @@ impl<'a> Worker<'a> {
         Ok(self.work)
     }
 
-    /// Saves one chunk.
+    /// Packs, seals and buffers one chunk.
     fn save(&mut self, place: usize, number: u64, length: usize) -> Result<(), Error> {
         let offset = (number - self.job.streams[place].first) * CHUNK as u64;
         if !self.has_data(place, offset, length)? {
@@ -459,7 +466,7 @@ impl<'a> Worker<'a> {
             source: error,
         };
         let slot = &mut self.sink.current[self.fill..self.fill + SLOT_BYTES];
-        // Chunks that are not packed need no buffer of their own.
+        // A raw chunk is read directly into the buffer of the sink.
         let raw = choice == Codec::Raw;
         let chunk = match raw {
             true => &mut slot[..length],
@@ -508,18 +515,20 @@ impl<'a> Worker<'a> {
             return Ok(codec);
         }
         Ok(match self.sink.waiting()? {
-            // The disk has nothing to do, or soon will: raw chunks are quickest, because they need
-            // no work.
+            // The disk is idle, or soon will be. Raw chunks are fastest, because they need no
+            // compression.
             0 | 1 => Codec::Raw,
-            // Others have the processors: a cheaper codec helps.
+            // Other processes use the processors, so a codec that needs less CPU time is faster.
             _ if self.is_starved() => Codec::Raw,
             waiting if waiting < BUFFERS_PER_THREAD - 1 => Codec::Lz4,
-            // The next full buffer has to wait anyway.
+            // The next full buffer must wait for the disk anyway, so there is time for the
+            // strongest codec.
             _ => Codec::Zstd,
         })
     }
 
-    /// Returns whether this thread has had less than half of the time that it wanted to run.
+    /// Returns true if this thread has run for less than half of the time in which it was ready to
+    /// run.
     fn is_starved(&self) -> bool {
         let ran = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         let ran = Duration::try_from(ran).unwrap_or_default();
@@ -527,10 +536,11 @@ impl<'a> Worker<'a> {
         wanted > 2 * ran
     }
 
-    /// Encrypts the packed chunk of the slot.
+    /// Encrypts the packed chunk at the end of the current buffer.
     fn seal(&mut self, number: u64, codec: Codec, pages: u64, packed: usize) -> Result<(), Error> {
         let end = self.fill + packed + TAG_BYTES;
-        // The last of a buffer fills its block, and every byte is sealed.
+        // The last chunk of a buffer is padded to the end of a block. The padding is sealed with
+        // the chunk.
         let last = BUFFER_BYTES - end < SLOT_BYTES + BLOCK;
         let padding = match last {
             true => end.next_multiple_of(BLOCK) - end,
@@ -556,7 +566,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Sends the buffer off.
+    /// Sends the current buffer to the disk.
     fn flush(&mut self) -> Result<(), Error> {
         if self.fill == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Writes sealed chunks: buffers are written while the next are filled.
+//! Writes sealed chunks. Full buffers are written while the next buffer is filled.
 
 use std::os::fd::AsFd as _;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -17,7 +17,7 @@ pub(crate) const BUFFERS_PER_THREAD: usize = 4;
 /// Size of a buffer, in bytes.
 pub(crate) const BUFFER_BYTES: usize = 2 << 20;
 
-/// A buffer on its way.
+/// A buffer that is being written.
 struct Job {
     buffer: Buffer,
     length: usize,
@@ -25,7 +25,7 @@ struct Job {
 }
 
 enum Lane {
-    /// With the offset and length of each buffer on its way.
+    /// The ring, and the offset and length of each buffer that is being written.
     Ring(Box<Ring>, [(u64, usize); BUFFERS_PER_THREAD]),
     Thread {
         to: SyncSender<Job>,
@@ -38,7 +38,7 @@ enum Lane {
 pub(crate) struct Sink<'a> {
     part: &'a Part,
     lane: Lane,
-    /// The one that is filled.
+    /// The buffer that is filled at the moment.
     pub(crate) current: Buffer,
     free: Vec<Buffer>,
     waited: Duration,
@@ -63,7 +63,7 @@ impl<'a> Sink<'a> {
                 scope.spawn(move || {
                     for job in jobs {
                         let written = part.write(&job.buffer[..job.length], job.offset);
-                        // There is room for every buffer there is.
+                        // The channel has space for all buffers, so this never blocks.
                         let _ = done.send((job.buffer, written));
                     }
                 });
@@ -81,7 +81,7 @@ impl<'a> Sink<'a> {
         })
     }
 
-    /// Returns the way that is used in place of `Auto`.
+    /// Returns the system calls that `Auto` has selected.
     pub(crate) const fn io(&self) -> Io {
         match self.lane {
             Lane::Ring(..) => Io::Uring,
@@ -117,7 +117,8 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Sends the current buffer on its way; another is there when this returns.
+    /// Starts to write the current buffer, and makes a free buffer the current one. Waits if no
+    /// buffer is free.
     pub(crate) fn send(&mut self, length: usize, offset: u64) -> Result<(), Error> {
         self.waiting()?;
         while self.free.is_empty() {
@@ -127,7 +128,7 @@ impl<'a> Sink<'a> {
         let buffer = mem::replace(&mut self.current, next);
         match &mut self.lane {
             Lane::Ring(ring, jobs) => {
-                // As many places as buffers: one is free.
+                // The ring has as many slots as there are buffers, so one slot is free.
                 let tag = jobs.iter().position(|job| job.1 == 0).unwrap_or_default();
                 jobs[tag] = (offset, length);
                 ring.write(self.part.as_fd(), buffer, length, offset, tag as u64)
@@ -146,7 +147,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Waits for one buffer. `false` when none is on its way.
+    /// Waits until one buffer is written. Returns false if no buffer is being written.
     fn wait(&mut self) -> Result<bool, Error> {
         let began = Instant::now();
         let waited = self.wait_for_one();
@@ -173,7 +174,7 @@ impl<'a> Sink<'a> {
         Ok(true)
     }
 
-    /// Waits until all is written.
+    /// Waits until all buffers are written.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         while self.wait()? {}
         Ok(())

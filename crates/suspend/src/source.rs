@@ -7,31 +7,31 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-/// Memory that does not change while it is saved. If it does all the same, each chunk is
-/// as it was at some moment, and the image is whole.
+/// Memory to save. The memory should not change while it is saved. If the memory changes all the
+/// same, the image is still valid, but its chunks have the content of different moments.
 pub trait Source: Sync {
-    /// Bytes.
+    /// Returns the size of the memory in bytes.
     fn size(&self) -> u64;
 
     /// Fills `bytes` with the data at `offset`.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Fails if the memory cannot be read.
     fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
 
-    /// The first place from `offset` on that may hold anything but zeros; `None` when
-    /// there is none.
+    /// Returns the first offset, from `offset` on, at which the memory may have content other than
+    /// zeros; `None` if the rest is zeros.
     ///
     /// # Errors
-    /// When it cannot be found out.
+    /// Fails if the source cannot determine the offset.
     fn data_from(&self, offset: u64) -> io::Result<Option<u64>> {
         Ok(Some(offset))
     }
 
-    /// The most bytes that can be anything but zeros.
+    /// Returns the maximum number of bytes that may be other than zeros.
     ///
     /// # Errors
-    /// When it cannot be found out.
+    /// Fails if the source cannot determine the number.
     fn stored(&self) -> io::Result<u64> {
         Ok(self.size())
     }
@@ -52,8 +52,8 @@ impl Source for [u8] {
     }
 }
 
-/// A file of fixed length: read, never mapped, so that holes stay holes and a file that is
-/// truncated meanwhile is an error and not the end of the process.
+/// A file of fixed length. The file is read and never mapped: holes stay holes, and the truncation
+/// of the file is an error instead of a SIGBUS.
 impl Source for File {
     fn size(&self) -> u64 {
         self.metadata().map_or(0, |file| file.len())
@@ -67,7 +67,7 @@ impl Source for File {
         match rustix::fs::seek(self, SeekFrom::Data(offset)) {
             Ok(data) => Ok(Some(data)),
             Err(Errno::NXIO) => Ok(None),
-            // Not every file system knows.
+            // Some file systems cannot find holes.
             Err(Errno::INVAL | Errno::NOTSUP) => Ok(Some(offset)),
             Err(error) => Err(error.into()),
         }
@@ -75,8 +75,8 @@ impl Source for File {
 
     fn stored(&self) -> io::Result<u64> {
         let file = self.metadata()?;
-        // Blocks of 512 bytes, whatever the file system has; it may have more of them
-        // than the file is long.
+        // The unit of `blocks` is 512 bytes on every file system. The allocated blocks may be
+        // larger than the length of the file.
         Ok(file.len().min(file.blocks().saturating_mul(512)))
     }
 }
@@ -95,7 +95,7 @@ mod tests {
         let data = file.data_from(0).unwrap().unwrap();
         assert!((1..=7_000_000).contains(&data));
         assert_eq!(file.data_from(7_000_000).unwrap(), Some(7_000_000));
-        // One page, or a large one, and not what the file is long.
+        // The file has one allocated page, small or huge. Its length is much larger.
         let stored = file.stored().unwrap();
         assert!((4096..=2 << 20).contains(&stored), "{stored}");
         let mut byte = [0];

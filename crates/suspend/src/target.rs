@@ -7,21 +7,21 @@ use sys::mapping::Mapping;
 
 use crate::format::PAGE;
 
-/// Memory that is all zeros before it is restored. Threads write to it at the same time,
-/// each byte at most once.
+/// Memory to restore, which must be all zeros before. Several threads write to the memory at the
+/// same time, each byte at most once.
 pub trait Target: Sync {
-    /// Bytes.
+    /// Returns the size of the memory in bytes.
     fn size(&self) -> u64;
 
-    /// Puts bytes at `offset`.
+    /// Writes bytes at `offset`.
     ///
     /// # Errors
-    /// When there is no room for them.
+    /// Fails if there is no space for the bytes.
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// The memory of a guest: a file in memory that is mapped here. New pages are asked for,
-/// not just touched: a full file system is then an error.
+/// The memory of a guest: a mapped file in memory. New pages are allocated explicitly before a
+/// write, so that a full file system causes an error instead of a SIGBUS.
 impl Target for Mapping {
     fn size(&self) -> u64 {
         self.length() as u64
@@ -33,13 +33,13 @@ impl Target for Mapping {
             .checked_add(bytes.len())
             .map(|end| end.next_multiple_of(PAGE));
         let end = end.ok_or(io::ErrorKind::InvalidInput)?;
-        // The last page of the mapping may be a short one.
+        // The last page of the mapping may be shorter than a page.
         self.populate(start - start % PAGE..end.min(self.length()))?;
         Self::write(self, start, bytes)
     }
 }
 
-/// Memory of this process, for small parts.
+/// Memory of this process, for small streams.
 impl Target for Mutex<Vec<u8>> {
     fn size(&self) -> u64 {
         self.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
@@ -56,7 +56,7 @@ impl Target for Mutex<Vec<u8>> {
     }
 }
 
-/// Nothing is kept: for [`verify`](crate::verify).
+/// A target that discards all data, for [`verify`](crate::verify).
 pub(crate) struct Nowhere(pub(crate) u64);
 
 impl Target for Nowhere {

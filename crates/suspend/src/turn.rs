@@ -1,4 +1,5 @@
-//! Lets the threads that answer faults go first while memory is used and restored.
+//! Gives priority to the threads that answer page faults, while the guest runs and its memory is
+//! restored.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -10,21 +11,21 @@ use rustix::process::{Pid, setpriority_process};
 /// Time after a fault within which the next one is expected.
 const FAULT_GAP: Duration = Duration::from_millis(4);
 
-/// Maximum time in all for which restoring waits for faults to end: a guest that always faults gets
-/// all of its memory sooner in the order of the image.
+/// Maximum total time for which restoring waits for faults to end. A guest that causes faults all
+/// the time gets its memory sooner if all chunks are loaded in the order of the image.
 const MAX_FAULT_WAIT: Duration = Duration::from_millis(300);
 
-/// Increment of the nice value of threads that are not in a hurry.
+/// Increment of the nice value of the threads that load chunks without a fault.
 const NICE_INCREMENT: i32 = 10;
 
-/// The threads that bring in chunks without a fault. They step back while faults come, so that
-/// these have the disk and the processors for themselves.
+/// The threads that load chunks without a fault. These threads pause while the guest causes faults,
+/// so that the threads that answer faults have the disk and the processors for themselves.
 #[derive(Debug)]
 pub(crate) struct Turn {
     began: Instant,
-    /// Microseconds from the beginning until which a fault is expected.
+    /// Microseconds from `began` until which a fault is expected.
     expected: AtomicU64,
-    /// Microseconds that may still be waited.
+    /// Microseconds for which the threads may still pause, in total.
     left: AtomicU64,
     threads: Mutex<Vec<Pid>>,
 }
@@ -39,22 +40,22 @@ impl Turn {
         }
     }
 
-    /// A fault came.
+    /// Records that a fault has arrived.
     pub fn fault(&self) {
         let until = micros(self.began.elapsed() + FAULT_GAP);
         self.expected.fetch_max(until, Relaxed);
     }
 
-    /// This thread is one that steps back.
+    /// Adds the calling thread to the threads that pause.
     pub fn join(&self) {
         let this = rustix::thread::gettid();
-        // Only slower without it.
+        // If the nice value cannot be set, restoring is only slower.
         let _ = setpriority_process(Some(this), NICE_INCREMENT);
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.push(this);
     }
 
-    /// Steps back while faults come.
+    /// Pauses the calling thread while faults arrive.
     pub fn step_back(&self) {
         loop {
             let now = micros(self.began.elapsed());
@@ -70,8 +71,9 @@ impl Turn {
         }
     }
 
-    /// Waits until one of these threads is done with a chunk that a faulting thread waits for, too:
-    /// while others have the processors that must not take longer because the thread is nice.
+    /// Waits until one of the joined threads has loaded a chunk that a faulting thread waits for,
+    /// too. In the meantime the threads have their normal nice value, because other processes may
+    /// use the processors.
     pub fn hurry(&self, done: impl Fn() -> bool) {
         if done() {
             return;
@@ -86,7 +88,7 @@ impl Turn {
     fn set(&self, nice: i32) {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         for thread in threads.iter() {
-            // Who may not is as slow as before.
+            // A thread that may not change its nice value keeps its former speed.
             let _ = setpriority_process(Some(*thread), nice);
         }
     }
@@ -108,7 +110,7 @@ mod tests {
             turn.fault();
             turn.step_back();
         }
-        // The total wait is used up long before the faults are.
+        // The allowed total wait is used up long before the 1,000 faults have arrived.
         assert_eq!(turn.left.load(Relaxed), 0);
     }
 
