@@ -1,9 +1,9 @@
-//! Finding pages of zeros.
+//! Finds pages of zeros.
 
 use crate::format::PAGE;
 
-/// Returns the pages of a chunk that hold anything but zeros, as bits from the lowest; the last
-/// page may be short.
+/// Returns the pages of a chunk that have content other than zeros, one bit each; the lowest bit is
+/// the first page. The last page may be shorter than a page.
 #[must_use]
 pub fn nonzero_pages(chunk: &[u8]) -> u64 {
     let mut pages = 0;
@@ -15,15 +15,16 @@ pub fn nonzero_pages(chunk: &[u8]) -> u64 {
     pages
 }
 
-/// Blocks are looked at as a whole, so that the compiler uses wide registers; most
-/// pages with anything in them have it in the first.
+/// Each block of 128 bytes is checked as a whole, so that the compiler uses wide registers. Most
+/// pages that are not zeros have content in the first block.
 fn is_zero(page: &[u8]) -> bool {
     let mut blocks = page.chunks_exact(128);
     blocks.all(|block| block.iter().fold(0, |sum, byte| sum | byte) == 0)
         && blocks.remainder().iter().all(|byte| *byte == 0)
 }
 
-/// Moves the pages with these bits to the front, in order; gives their length.
+/// Moves the pages with these bits to the beginning of the chunk, in order. Returns their total
+/// length in bytes.
 pub(crate) fn compact(chunk: &mut [u8], pages: u64) -> usize {
     let mut end = 0;
     for (start, length) in runs(pages, chunk.len()) {
@@ -35,8 +36,8 @@ pub(crate) fn compact(chunk: &mut [u8], pages: u64) -> usize {
     end
 }
 
-/// Returns the offsets and lengths of the pages with these bits in a chunk of this length, with
-/// neighbours joined.
+/// Returns the offset and length of each run of pages with these bits, in a chunk of this length.
+/// Adjacent pages are one run.
 pub(crate) fn runs(pages: u64, length: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut at = 0;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Full disks, errors and SIGKILL in the middle: there is a whole image, or none.
+//! Full disks, errors and SIGKILL during a save: afterwards the path has a whole image or none.
 
 mod common;
 
@@ -17,7 +17,8 @@ use suspend::{Choice, Durability, Error, Image, Io, Key, Options, Request, Space
 const FOLDER: &str = "SUSPEND_TEST_FOLDER";
 const KEY: [u8; 32] = [0x42; 32];
 
-/// This program again, for one of its tests that does nothing when it is run otherwise.
+/// Returns a command that runs one test of this program in another process. In a normal run, this
+/// test does nothing.
 fn again(test: &str, folder: &Path, before: &[&str]) -> Command {
     let program = std::env::current_exe().unwrap();
     let words: Vec<&std::ffi::OsStr> = before.iter().map(std::ffi::OsStr::new).collect();
@@ -34,7 +35,7 @@ fn told() -> Option<PathBuf> {
     std::env::var_os(FOLDER).map(PathBuf::from)
 }
 
-/// Saves images of one text after another, for ever.
+/// Saves one image after another forever, each of different memory.
 #[test]
 fn writer() {
     let Some(folder) = told() else { return };
@@ -67,13 +68,15 @@ fn killed_at_any_moment_there_is_a_whole_image_or_none() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        // Once it writes, at a moment of the next few images.
+        // Wait until the writer writes its first image, and then kill the writer during one of the
+        // next images.
         let began = Instant::now();
         while !aside.exists() && began.elapsed() < Duration::from_secs(60) {
             assert!(child.try_wait().unwrap().is_none(), "the writer ended");
             thread::sleep(Duration::from_micros(500));
         }
-        // By turns soon, when it has surely not ended, and later.
+        // The rounds use in turn no delay, so that the writer has surely not finished, and random
+        // delays of up to 5 ms and 60 ms.
         let most = [1, 5_000, 60_000][round % 3];
         thread::sleep(Duration::from_micros(random.next() % most));
         child.kill().unwrap();
@@ -84,7 +87,8 @@ fn killed_at_any_moment_there_is_a_whole_image_or_none() {
             whole += 1;
         }
         if aside.exists() {
-            // Not even under another name: unless it was complete but for the name.
+            // An unfinished image must not open under its temporary name either, unless only the
+            // rename was missing.
             if let Err(error) = Image::open(&aside, &Key::from(KEY)) {
                 assert!(error.is_refusal(), "{error}");
                 halves += 1;
@@ -99,7 +103,7 @@ fn killed_at_any_moment_there_is_a_whole_image_or_none() {
     assert!(!aside.exists());
 }
 
-/// Saves to a file system that is too small, in every way; in a mount namespace.
+/// Saves to a file system that is too small, with all options, in a separate mount namespace.
 #[test]
 fn child_process_with_a_small_disk() {
     let Some(folder) = told() else { return };
@@ -128,12 +132,13 @@ fn child_process_with_a_small_disk() {
             Error::File { source, .. } => assert_eq!(source.kind(), io::ErrorKind::StorageFull),
             other => panic!("{other}"),
         }
-        // The old image is there, and nothing else.
+        // The folder has the old image and no other file.
         let image = Image::open(&path, &key).unwrap();
         assert!(image.bytes_of("memory").unwrap() == small);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
     }
-    // Memory that is a file on a full file system: an error, and not a SIGBUS.
+    // The memory is a file on a full file system. The restore must fail with an error, not with
+    // SIGBUS.
     let ram = fs::File::options()
         .read(true)
         .write(true)
@@ -187,7 +192,7 @@ fn a_full_disk_leaves_the_old_image() {
     );
 }
 
-/// Memory that cannot be read at one place.
+/// Memory that cannot be read at one offset.
 struct Broken(u64);
 
 impl suspend::Source for Broken {

@@ -18,7 +18,8 @@ struct Fixture {
     bytes: Vec<u8>,
 }
 
-/// A small image that has everything: all codecs would need three, so one of them.
+/// Saves a small image with all kinds of pages. An image with all codecs would need three images,
+/// so the caller chooses one codec.
 fn fixture(codec: Codec) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
@@ -42,14 +43,14 @@ fn fixture(codec: Codec) -> Fixture {
     }
 }
 
-/// Opens and reads all of an image.
+/// Opens an image and reads all of its content.
 fn read(path: &Path, key: &Key) -> Result<(), Error> {
     let image = Image::open(path, key)?;
     suspend::verify(&image, &common::loading(Io::Plain, 1)).map(|_| ())
 }
 
 impl Fixture {
-    /// Returns the error of reading the image with other bytes in it.
+    /// Returns the error of reading an image with these bytes.
     fn with(&self, bytes: &[u8]) -> Result<(), Error> {
         fs::write(&self.path, bytes).unwrap();
         let said = read(&self.path, &self.key);
@@ -89,7 +90,8 @@ fn every_byte_outside_of_chunks_counts() {
         .max()
         .unwrap();
     let last = usize::try_from(last).unwrap();
-    // The gap behind the last chunk, the index and the end; the header has its own test.
+    // The bytes after the last chunk: the gap, the index and the trailer. Another test changes the
+    // header.
     for at in (0..200).chain(last..fixture.bytes.len()).step_by(7) {
         let mut bytes = fixture.bytes.clone();
         bytes[at] ^= 0x10;
@@ -135,11 +137,11 @@ fn truncated_and_longer_images_are_refused() {
         bytes.resize(whole + more, 0);
         assert!(fixture.with(&bytes).unwrap_err().is_refusal());
     }
-    // With its end where an end must be.
+    // Without one whole block: the trailer still ends at the end of a block.
     let mut bytes = fixture.bytes.clone();
     bytes.drain(8192..12288);
     assert!(fixture.with(&bytes).unwrap_err().is_refusal());
-    // All blocks in place, one of them never written.
+    // The file has all blocks, but one block was never written.
     for block in (0..whole).step_by(4096) {
         let mut bytes = fixture.bytes.clone();
         bytes[block..block + 4096].fill(0);
@@ -149,7 +151,7 @@ fn truncated_and_longer_images_are_refused() {
 
 #[test]
 fn chunks_of_other_places_and_images_are_refused() {
-    // Chunks of one length: any could stand in the place of another.
+    // All chunks have the same length, so each chunk fits at the offset of another chunk.
     let memory = common::memory(&[Page::Noise; 256], 0, 5);
     let folder = tempfile::tempdir().unwrap();
     let key = Key::random().unwrap();
@@ -182,12 +184,12 @@ fn chunks_of_other_places_and_images_are_refused() {
         swapped[places[a].clone()].copy_from_slice(&one[places[b].clone()]);
         swapped[places[b].clone()].copy_from_slice(&one[places[a].clone()]);
         refused(&swapped);
-        // A chunk of the same memory, the same number and key, but another image.
+        // A chunk from another image, with the same memory, number and caller's key.
         let mut foreign = one.clone();
         foreign[places[a].clone()].copy_from_slice(&two[places[a].clone()]);
         refused(&foreign);
     }
-    // The header of one with the rest of the other, and the end.
+    // The header of one image with the rest of another image; below, the trailer of another image.
     refused(&[&one[..4096], &two[4096..]].concat());
     let end = two.len() - 4096;
     refused(&[&one[..end], &two[end..]].concat());
@@ -215,7 +217,7 @@ fn other_files_are_refused_as_images() {
             .to_string()
             .ends_with("version 2 of the format is unknown here")
     );
-    // Neither a folder nor a pipe is waited for; a link is not followed.
+    // Opening a folder or a pipe must not block, and a link must not be followed.
     assert!(matches!(
         Image::open(folder.path(), &key),
         Err(Error::NotAnImage { .. })

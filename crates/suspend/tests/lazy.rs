@@ -1,4 +1,4 @@
-//! Memory that is used while it is restored: a thread of this process is the guest.
+//! Memory that is used while it is restored. A thread of this process acts as the guest.
 
 mod common;
 
@@ -15,8 +15,7 @@ use sys::userfault::{Userfault, Whose};
 
 const PAGE: usize = 4096;
 
-/// A guest and its image. The guest has its memory mapped in two parts, with nothing
-/// between them in common.
+/// A guest and its image. The guest has mapped its memory in two separate parts.
 struct Host {
     _folder: tempfile::TempDir,
     image: Image,
@@ -63,7 +62,7 @@ impl Host {
     }
 
     fn regions(&self) -> [Region; 2] {
-        // Cut in the middle of a chunk.
+        // The boundary between the parts is in the middle of a chunk.
         let (cut, all) = (5 * 4096, self.memory.len() as u64);
         let region = |offset, length| Region {
             address: self.guest.address() + offset,
@@ -90,8 +89,8 @@ impl Host {
         .unwrap()
     }
 
-    /// Acts as a guest: it looks at pages in its own order, each must be as it was, and it writes
-    /// to them, which must never be lost.
+    /// Acts as a guest: reads the pages in an order of its own, checks that each page has its saved
+    /// content, and writes to the pages. No write may be lost.
     fn run(&self, seed: u64, looked: &AtomicU64) {
         let mut random = Random(seed);
         let pages = self.memory.len() / PAGE;
@@ -111,7 +110,7 @@ impl Host {
             }
             looked.fetch_add(1, Ordering::Relaxed);
         }
-        // All of it, at the end.
+        // Checks the whole memory at the end.
         let mut all = vec![0; self.memory.len()];
         self.guest.read(0, &mut all).unwrap();
         for (page, marked) in marked.into_iter().enumerate() {
@@ -178,7 +177,8 @@ fn preloaded_chunks_are_not_loaded_again() {
 
 #[test]
 fn a_chunk_is_loaded_only_after_a_fault() {
-    // The stream waits for the guest to have looked at every page: all come by faults.
+    // The streaming threads wait until the guest has read every page, so that all chunks are loaded
+    // by faults.
     let Some(host) = Host::new(6, 5) else { return };
     let ledger = host.ledger();
     let pager = host.pager(&ledger);
@@ -199,7 +199,7 @@ fn a_chunk_is_loaded_only_after_a_fault() {
             ..common::loading(Io::Plain, 1)
         };
         let paged = pager.run(&loading).unwrap();
-        // All but the one that the stream had begun with.
+        // All stored chunks, except the one that the streaming threads had started to load.
         let chunks = host.image.index().entries[1..].iter();
         let somewhere = chunks.filter(|entry| !entry.is_empty()).count() as u64;
         assert!(paged.on_demand + 1 >= somewhere, "{paged:?} of {somewhere}");
@@ -226,17 +226,17 @@ fn another_pager_goes_on_where_one_ended() {
         };
         pager.run(&loading)
     };
-    // Before the first fault, the stream is all there is.
+    // Before the first fault, only the streaming threads load chunks.
     let ended = run(3);
     assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
     thread::scope(|scope| {
         let guest = scope.spawn(|| host.run(3, &looked));
         for after in [7, 11] {
             let ended = run(after);
-            // A guest that was quicker than the stream may have everything.
+            // If the guest was faster than the streaming threads, all memory may be restored.
             assert!(matches!(ended, Ok(_) | Err(Error::Cancelled)), "{ended:?}");
         }
-        // As a new process would: the same file, armed again.
+        // The test acts as a new process: it opens the same ledger file and arms the regions again.
         let again = Ledger::new(&file, chunks).unwrap();
         host.pager(&again)
             .run(&common::loading(Io::Auto, 2))
@@ -260,14 +260,14 @@ fn a_fault_that_a_dead_pager_has_read_is_answered_by_the_next_one() {
             host.guest.read(page * PAGE, &mut byte).unwrap();
             byte[0]
         });
-        // The one that read this was killed.
+        // The test drops this fault, like a pager that was killed after it read the fault.
         while host.faults.fault().unwrap().is_none() {
             thread::yield_now();
         }
         let began = Instant::now();
         let waited = AtomicBool::new(false);
         let wait = |_| {
-            // So that a test that fails ends, too.
+            // This limit makes a failing test end.
             while !guest.is_finished() && !waited.load(Ordering::Relaxed) {
                 waited.store(began.elapsed() > Duration::from_secs(30), Ordering::Relaxed);
                 thread::yield_now();
@@ -313,7 +313,8 @@ fn damage_stops_the_pager_and_shows_nothing() {
             !seen.load(Ordering::Acquire),
             "the guest saw a page that was refused"
         );
-        // The end of a process would end the wait; this test has only a thread.
+        // The kernel ends the wait when a process ends. Here the guest is only a thread, so the
+        // test disarms the regions.
         for region in host.regions() {
             host.faults.disarm(region.address, region.length).unwrap();
         }

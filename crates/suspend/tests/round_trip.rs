@@ -67,7 +67,7 @@ fn large_images_fill_many_buffers() {
         let options = common::options(Choice::Always(Codec::Raw), io, 2);
         let saved = common::save(&path, &key, &[("memory", &memory)], options).unwrap();
         assert!(saved.stored > 12 << 20, "{saved:?}");
-        // The headers around the chunks are very small.
+        // The headers of the sealed chunks are very small.
         assert!(
             saved.stored < saved.raw + saved.raw / 100 + (64 << 10),
             "{saved:?}"
@@ -84,7 +84,8 @@ fn preferred_chunks_are_written_first() {
     let path = folder.path().join("image");
     let key = Key::random().unwrap();
     let memory = common::mixed(40, 5);
-    // Backwards, twice, and a number that is no chunk.
+    // The requested chunks are not in ascending order, two of them are requested twice, and one
+    // number is not a chunk.
     let wanted = [31, 7, 7, 39, 0, 1 << 40, 31];
     for threads in [1, 3] {
         let options = Options {
@@ -129,7 +130,7 @@ fn a_file_with_holes_is_read_where_it_has_data() {
             name: "memory",
             source: &ram,
         }],
-        // A hole behind it is none before it.
+        // A hole after the requested first chunk must not hide the content before it.
         options: Options {
             first: Some(("memory", &[4000])),
             ..Options::default()
@@ -137,7 +138,7 @@ fn a_file_with_holes_is_read_where_it_has_data() {
     })
     .unwrap();
     assert_eq!(saved.raw, 4096);
-    // Nothing was made that was not there.
+    // The save must not allocate pages in the holes of the memory.
     assert!(suspend::Source::stored(&ram).unwrap() <= 2 << 20);
     let image = Image::open(&path, &key).unwrap();
     let mode = fs::metadata(&path).unwrap().permissions().mode();
@@ -169,7 +170,7 @@ fn the_image_has_no_plain_text_of_memory_or_identity() {
             assert!(!found, "{choice:?}: {}", secret.escape_ascii());
         }
     }
-    // The same memory twice gives nothing away, either.
+    // A second image of the same memory differs from the first one in its first chunk.
     let first = fs::read(&path).unwrap();
     let options = common::options(Choice::Adaptive, Io::Auto, 1);
     common::save(&path, &key, &[("memory", &memory)], options).unwrap();
@@ -197,7 +198,7 @@ fn an_image_is_used_once() {
     // An open image can still be read: a pager needs this.
     assert!(common::load(&image, "memory", &common::loading(Io::Auto, 2)).unwrap() == memory);
     drop(image);
-    // Another image in its place is not the one that was opened.
+    // The image that replaced the opened image at the same path is a different image.
     save();
     assert!(matches!(other.claim(), Err(Error::Gone { .. })));
     assert!(matches!(other.consume(), Err(Error::Gone { .. })));
@@ -247,7 +248,7 @@ fn images_of_another_machine_are_refused_with_the_reason() {
         let saved = common::save(&path, &key, &streams, options());
         assert!(matches!(saved, Err(Error::Request(_))));
     }
-    // None of that touched the image that was there.
+    // The failed calls did not change the existing image.
     assert_eq!(
         Image::open(&path, &key)
             .unwrap()
@@ -309,7 +310,7 @@ fn an_observer_sees_the_progress_and_can_cancel() {
         let saved = common::save(&path, &key, &[("memory", &memory)], options);
         assert!(matches!(saved, Err(Error::Cancelled)));
     }
-    // The old image is there and whole, and nothing is beside it.
+    // The old image is still whole, and the folder has no other file.
     let image = Image::open(&path, &key).unwrap();
     assert!(image.bytes_of("memory").unwrap() == memory);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -321,7 +322,7 @@ fn an_observer_sees_the_progress_and_can_cancel() {
     ));
 }
 
-/// The memory and the key of the images in `fixtures`.
+/// Returns the memory and the key of the images in `fixtures`.
 fn of_fixtures() -> (Vec<u8>, Key) {
     let mut kinds = vec![Page::Text; 4];
     kinds.extend([Page::Zero; 60]);

@@ -1,4 +1,4 @@
-//! Memory to be saved, and ways to do it.
+//! Functions that make memory, save it and load it.
 #![allow(dead_code, reason = "each test program uses some of it")]
 
 use std::num::NonZero;
@@ -11,7 +11,7 @@ use suspend::{
     Choice, Durability, Error, Image, Io, Key, Loading, Older, Options, Request, Saved, Stream,
 };
 
-/// Numbers that look random and are the same each time (xorshift).
+/// A generator of pseudorandom numbers with a fixed seed (xorshift).
 pub struct Random(pub u64);
 
 impl Random {
@@ -33,13 +33,13 @@ pub enum Page {
     Zero,
     Text,
     Noise,
-    /// A single byte, the last.
+    /// A page of zeros, except its last byte.
     Byte,
 }
 
 pub const PAGES: [Page; 4] = [Page::Zero, Page::Text, Page::Noise, Page::Byte];
 
-/// A page of this kind.
+/// Fills a page with content of this kind.
 pub fn fill(page: &mut [u8], kind: Page, random: &mut Random) {
     match kind {
         Page::Zero => page.fill(0),
@@ -62,7 +62,7 @@ pub fn fill(page: &mut [u8], kind: Page, random: &mut Random) {
     }
 }
 
-/// Memory of pages of these kinds, and a few bytes more.
+/// Returns memory with pages of these kinds, and `more` further bytes.
 pub fn memory(kinds: &[Page], more: usize, seed: u64) -> Vec<u8> {
     let mut random = Random(seed | 1);
     let mut bytes = vec![0; kinds.len() * 4096 + more];
@@ -73,7 +73,7 @@ pub fn memory(kinds: &[Page], more: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Memory with something of everything.
+/// Returns memory with pages of every kind.
 pub fn mixed(chunks: usize, seed: u64) -> Vec<u8> {
     let mut random = Random(seed | 1);
     let mut kinds = Vec::new();
@@ -95,7 +95,7 @@ pub fn options(choice: Choice, io: Io, threads: usize) -> Options<'static> {
         threads: NonZero::new(threads).unwrap(),
         choice,
         io,
-        // The disk of a test machine need not work for this.
+        // The tests need no sync to the disk of the test machine.
         durability: Durability::Volatile,
         older: Older::Replace,
         ..Options::default()
@@ -129,7 +129,7 @@ pub fn save(
     })
 }
 
-/// A slice as a source that is sized.
+/// A slice as a [`Source`](suspend::Source).
 struct Slice<'a>(&'a [u8]);
 
 impl suspend::Source for Slice<'_> {
