@@ -1,8 +1,9 @@
-//! Tests which state admits which verb: notices, refusals, and their exit statuses.
+//! Tests which verbs each state allows: notices, refusals, and their exit statuses.
 
 use e2e::Host;
 
-/// A host with a zone in each state that lasts, named after it, made of `master`.
+/// Makes a host with one zone in each lasting state, as clones of `master`. The name of the zone is
+/// the state.
 fn zoo() -> Option<Host> {
     let host = Host::with_master()?;
     host.configure("configured", "");
@@ -16,8 +17,8 @@ fn zoo() -> Option<Host> {
     Some(host)
 }
 
-/// The message of a verb in a state in which it does nothing; the status is 0 if it begins with
-/// "zone is already".
+/// The message of a verb in a state in which the verb does nothing. The exit status is 0 if the
+/// message begins with "zone is already".
 const TABLE: &[(&str, &[&str], &str)] = &[
     ("running", &["boot"], "zone is already booted"),
     ("running", &["ready"], "zone is already booted"),
@@ -185,7 +186,7 @@ fn every_notice_and_refusal() {
     let before = host.rows();
     for (zone, words, text) in TABLE {
         let status = i32::from(!text.starts_with("zone is already"));
-        // Solaris names the source of a clone, without the zone that was to be.
+        // Solaris prints the source of a clone, without the name of the new zone.
         let expected = match text.strip_suffix("; installed is required.") {
             Some(_) => format!("zoneadm: {text}"),
             None => format!("zoneadm: zone '{zone}': {text}"),

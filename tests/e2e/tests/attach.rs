@@ -1,5 +1,5 @@
-//! `zoneadm detach` and `attach`: what the states become, what does not match is told,
-//! and a zone that comes to a host with other packages follows it.
+//! Tests `zoneadm detach` and `attach`: the states of the zone, the reported differences, and a
+//! zone that follows a host with other packages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use e2e::{Host, Ran};
 
 const STATUS: &str = "/var/lib/dpkg/status";
 
-/// A package database with a newer bash, in whose package a configuration file differs,
-/// and a host that has it: each command sees it in a mount namespace of its own.
+/// A package database with a newer bash, whose package has a changed configuration file, and a host
+/// with this database: each command sees it in its own mount namespace.
 struct Elsewhere {
     mounts: Vec<(PathBuf, &'static str)>,
     former: String,
@@ -20,14 +20,14 @@ struct Elsewhere {
 const CHANGED: &str = "/etc/bash.bashrc";
 const NEW_TEXT: &str = "# the next release\n";
 
-/// The MD5 sum of a text, as md5sum says it.
+/// Returns the MD5 sum of a text, as md5sum prints it.
 fn md5(path: &Path) -> String {
     let ran = run(std::process::Command::new("md5sum").arg(path), b"").ok();
     ran.out.split(' ').next().unwrap().to_owned()
 }
 
 impl Elsewhere {
-    /// Nothing where this machine has no dpkg.
+    /// Returns `None` if this machine has no dpkg.
     fn new(host: &Host) -> Option<Self> {
         let status = fs::read_to_string(STATUS).unwrap_or_default();
         let Some(stanza) = status
@@ -67,12 +67,12 @@ impl Elsewhere {
         })
     }
 
-    /// Runs `zoneadm -z zone ...` there.
+    /// Runs `zoneadm -z zone ...` on that host.
     fn on(&self, host: &Host, zone: &str, words: &[&str]) -> Ran {
         self.with(host, "", zone, words)
     }
 
-    /// [`Elsewhere::on`] with a fault.
+    /// Does the same as [`Elsewhere::on`] with a fault.
     fn with(&self, host: &Host, fault: &str, zone: &str, words: &[&str]) -> Ran {
         let real = host.command("zoneadm", &[&["-z", zone], words].concat());
         let mut script = "mount --make-rprivate /".to_owned();
@@ -236,7 +236,7 @@ fn a_sparse_zone_follows_the_host_that_it_comes_to() {
     );
     other.on(&there, "web", &["attach"]).says(1, &report);
     assert_eq!(there.state("web"), "configured");
-    // Cut off at each step, it is the one or the other.
+    // After a cut at each step, the zone is either detached or attached.
     for step in 1..=4 {
         let before = bash_in(&there, "web");
         let fault = format!("attach:{step}:kill");
@@ -260,7 +260,7 @@ fn a_sparse_zone_follows_the_host_that_it_comes_to() {
     );
     there.halt("web");
 
-    // Back where packages are older.
+    // The zone returns to a host with older packages.
     other.on(&there, "web", &["detach"]).quiet();
     there.on("web", &["attach"]).mentions(1, "bash (");
     there
@@ -270,7 +270,7 @@ fn a_sparse_zone_follows_the_host_that_it_comes_to() {
     there.on("web", &["attach", "-F"]).quiet();
     assert!(there.path("/zones/web/SUNWattached.xml").exists());
     assert_eq!(there.state("web"), "installed");
-    // Not a word of what it was, on the former host.
+    // No message is about the zone's state on the former host.
     here.zonecfg(&["-z", "web", "delete -F"]).quiet();
 }
 
@@ -327,7 +327,7 @@ fn attach_refuses_a_missing_or_undetached_root() {
         1,
         "zoneadm: zone 'web': /zones/web/root: no such directory: there is nothing to attach.",
     );
-    // Put there by hand.
+    // A user has put this file there by hand.
     fs::create_dir_all(host.path("/zones/web/root/etc")).unwrap();
     host.on("web", &["attach"]).mentions(
         1,
@@ -362,7 +362,7 @@ fn cut_off_anywhere_a_zone_is_installed_or_detached() {
                     break;
                 }
                 if state == to {
-                    // It is whole: the way back must do.
+                    // The zone is complete, so the reverse verb must succeed.
                     let back = if verb == "detach" { "attach" } else { "detach" };
                     let _ = host.on("web", &[back]).ok();
                 }
@@ -375,7 +375,7 @@ fn cut_off_anywhere_a_zone_is_installed_or_detached() {
     host.boot("web");
 }
 
-/// A configured zone shop, and an archive of a root for it.
+/// Makes a configured zone shop, and an archive of a root for it.
 fn shop(host: &Host) -> String {
     let tree = host.path("tree");
     fs::create_dir_all(tree.join("bin")).unwrap();
@@ -405,20 +405,20 @@ fn an_unpacking_that_was_cut_off_counts_for_nothing() {
         assert!(step < 19, "no end");
         if host.path("/zones/shop/.unfinished-root").exists() {
             half += 1;
-            // Also a manifest that came along makes it no zone.
+            // A manifest in the archive does not make the archive a zone.
             for words in [&["attach"][..], &["attach", "-F"]] {
                 assert_eq!(host.on("shop", words).code(), Some(1), "after {fault}");
             }
             let _ = host.on("shop", &unpack).ok();
             assert_eq!(host.state("shop"), "installed", "after {fault}");
         }
-        // Until it is installed no root is there that the same command would not replace.
+        // Before the zone is installed, there is no root that the same command would not replace.
         let is_unknown =
             host.state("shop") == "configured" && host.path("/zones/shop/root").exists();
         assert!(!is_unknown, "after {fault}");
         let _ = host.on("shop", &["uninstall", "-F"]);
         assert!(!host.path("/zones/shop/root").exists(), "after {fault}");
-        // An empty folder is what a zone may be configured with.
+        // A zone may be configured with an empty folder as its zonepath.
         let _ = fs::remove_dir(host.path("/zones/shop"));
     }
     assert!(half >= 3, "cut off only {half} times in the midst");
@@ -432,7 +432,7 @@ fn a_mark_of_a_killed_command_does_not_outlive_the_next_one() {
         fs::write(host.path("/zones/web").join(mark), "").unwrap();
         assert_eq!(host.state("web"), "installed", "{mark}");
         host.on("web", &["detach"]).quiet();
-        // Not half a zone, which may be removed.
+        // The zone is detached, and is not an incomplete zone that a user may remove.
         assert_eq!(host.state("web"), "configured", "{mark}");
         host.on("web", &["uninstall", "-F"])
             .mentions(1, "is already in state 'configured'");
@@ -452,7 +452,7 @@ fn a_root_comes_from_an_archive() {
     assert!(!host.path("/zones/shop").exists());
     let _ = host.on("shop", &["attach", "-a", &archive]).ok();
     assert_eq!(host.state("shop"), "installed");
-    // It is the same system: nobody gave it another name.
+    // The zone is the same system, because it was not renamed.
     let name = fs::read_to_string(host.top("shop").join("etc/hostname")).unwrap();
     assert_eq!(name, "shop\n");
     host.on("shop", &["detach"]).quiet();

@@ -1,5 +1,5 @@
-//! `zoneadm attach -u` and `-U` of zones with a whole root of their own, on a host whose
-//! packages are newer than those of the host that they come from.
+//! Tests `zoneadm attach -u` and `-U` of zones with a whole root, on a host with newer packages
+//! than the source host.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,8 +48,8 @@ fn more(version: &str) -> Deb<'_> {
     }
 }
 
-/// Two hosts, the one with a detached zone `web` that has both packages, the other with
-/// the newer `zones-app`; and an archive, which has the newer ones of both.
+/// Two hosts and an archive: one host has a detached zone `web` with both packages, the other has
+/// the newer `zones-app`, and the archive has the newer versions of both.
 struct Hosts {
     here: Host,
     there: Host,
@@ -77,7 +77,7 @@ impl Hosts {
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
         let _ = run(&mut install, b"").ok();
-        // It is of the same release as the host, or its packages would not be compared.
+        // The zone has the same release as the host; otherwise its packages would not be compared.
         let words = format!(
             "create -b; set zonepath=/zones/web; add fs; set dir=/repo; set special={}; \
              set type=lofs; add options ro; end",
@@ -96,7 +96,7 @@ impl Hosts {
         })
     }
 
-    /// Takes the zone from the one to the other.
+    /// Moves the zone from one host to the other.
     fn carry(&self) {
         let _ = self.here.on("web", &["detach"]).ok();
         fs::create_dir_all(self.there.path("/zones")).unwrap();
@@ -107,7 +107,7 @@ impl Hosts {
             .quiet();
     }
 
-    /// zoneadm on the other host, whose package database has this version of the package.
+    /// Runs zoneadm on the other host, whose package database has this version of the package.
     fn command(&self, version: &str, words: &[&str]) -> Command {
         let database = self.there.path(&format!("/dpkg{version}"));
         if !database.exists() {
@@ -130,7 +130,7 @@ impl Hosts {
         run(&mut self.command(version, words), b"")
     }
 
-    /// Returns the zone's version of a package, by its records and by its files.
+    /// Returns the zone's version of a package, from its records and from its files.
     fn versions(&self) -> (String, String) {
         within(&self.there, versions)
     }
@@ -159,12 +159,11 @@ fn versions(root: &Path) -> (String, String) {
     (app, more)
 }
 
-/// Looks at the whole root of a detached zone, or of a halted one.
+/// Opens the complete root of a detached or halted zone.
 fn within<T>(host: &Host, look: impl FnOnce(&Path) -> T) -> T {
     let installed = host.state("web") == "installed";
     if !installed {
-        // As it is, and without a word of what is below: it stands on no layers, but for
-        // those of its own.
+        // -F attaches the zone without a check. It has no layers except its own.
         let _ = host.on("web", &["attach", "-F"]).ok();
     }
     host.on("web", &["mount"]).quiet();
@@ -196,7 +195,7 @@ fn a_zone_with_a_root_of_its_own_is_updated() {
     );
     assert_eq!(there.state("web"), "configured");
 
-    // What its sources do not have it cannot become.
+    // The zone cannot get versions that its package sources do not have.
     let ran = hosts.on("3", &["attach", "-u"]);
     assert_eq!(ran.code(), Some(1), "{ran:?}");
     assert!(ran.err.contains("could not be updated"), "{ran:?}");
@@ -204,7 +203,7 @@ fn a_zone_with_a_root_of_its_own_is_updated() {
     assert!(!there.path("/zones/.attach-web").exists());
     assert!(!there.path("/zones/web/.attaching").exists());
 
-    // No more than must be.
+    // With -u only packages that are too old are updated.
     let ran = hosts.on("2", &["attach", "-u"]).ok();
     assert!(ran.out.contains("Updated 1 packages."), "{ran:?}");
     assert_eq!(there.state("web"), "installed");
@@ -212,13 +211,13 @@ fn a_zone_with_a_root_of_its_own_is_updated() {
     assert!(!there.path("/zones/.attach-web").exists());
     assert_eq!(there.on("web", &["snapshots", "-p"]).ok().out, "");
 
-    // Nothing goes back.
+    // No package returns to an older version.
     let _ = hosts.on("2", &["detach"]).ok();
     hosts
         .on("1", &["attach", "-u"])
         .mentions(1, "cannot be downgraded");
     assert_eq!(there.state("web"), "configured");
-    // All that can be.
+    // With -U every package is updated.
     let ran = hosts.on("2", &["attach", "-U"]).ok();
     assert!(ran.out.contains("Updated 1 packages."), "{ran:?}");
     assert_eq!(hosts.versions(), both("2", "2"));
@@ -234,12 +233,12 @@ fn an_update_killed_at_any_moment_leaves_the_old_or_the_new_zone() {
     let _ = there.on("web", &["attach", "-F"]).ok();
     there.on("web", &["snapshot", "former"]).quiet();
     let _ = there.on("web", &["detach"]).ok();
-    // How long a whole one takes here and now.
+    // The duration of a complete attach on this machine.
     let began = Instant::now();
     let _ = hosts.on("2", &["attach", "-u"]).ok();
     let whole = began.elapsed().max(Duration::from_millis(100));
     let mut seen: BTreeMap<(String, String), usize> = BTreeMap::new();
-    // To the former zone once more; it is installed.
+    // The zone returns to its former state; it is installed.
     let back = || {
         there.on("web", &["rollback", "-F", "former"]).quiet();
         let _ = there.on("web", &["detach"]).ok();
@@ -252,7 +251,7 @@ fn an_update_killed_at_any_moment_leaves_the_old_or_the_new_zone() {
                 .command("2", &["attach", "-u"])
                 .stdout(std::process::Stdio::null()),
         );
-        // Spread over the whole of it, a little past its end.
+        // The kills are spread over the whole attach, and a little beyond its end.
         let part = u32::try_from((round * 7919 + 311) % 1000).unwrap();
         std::thread::sleep(whole * part / 900);
         let _ = child.kill();
@@ -280,7 +279,7 @@ fn an_update_killed_at_any_moment_leaves_the_old_or_the_new_zone() {
         seen.contains_key(&both("1", "1")),
         "no kill came in time: {seen:?}"
     );
-    // Given again it goes all the way.
+    // The same command again completes the attach.
     let _ = hosts.on("2", &["attach", "-u"]).ok();
     assert_eq!(hosts.versions(), both("2", "1"));
 }

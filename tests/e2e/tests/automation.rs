@@ -1,5 +1,4 @@
-//! Runs the calls of configuration management, word for word, and parses their output as it does:
-//! Puppet's provider `solaris` of the type `zone`, and Salt's modules `zoneadm` and `zonecfg`.
+//! Runs the exact calls of configuration management tools, and parses the output as they do:
 //! Puppet's provider `solaris` of the type `zone`, and Salt's modules `zoneadm` and `zonecfg`.
 //! Ansible itself runs in tests/ansible.
 
@@ -10,10 +9,10 @@ use std::process::Command;
 use e2e::run::run;
 use e2e::{Host, Ran};
 
-/// Properties of one resource.
+/// The properties of one resource.
 type Properties = BTreeMap<String, String>;
 
-/// A configuration as such a tool has it after `info`.
+/// A configuration as such a tool reads it from `info`.
 #[derive(Debug, Default)]
 struct Info {
     global: Properties,
@@ -46,7 +45,7 @@ fn shell(host: &Host, line: &str) -> Ran {
 mod puppet {
     use super::{Host, Info, Properties, Ran, shell};
 
-    /// The fields of a line of `zoneadm list -cp`, and nothing else of it.
+    /// Reads the fields of a line of `zoneadm list -cp`, and ignores all others.
     pub fn line(line: &str) -> Properties {
         let names = ["id", "name", "ensure", "path", "uuid", "brand", "iptype"];
         let fields = names.iter().zip(line.split(':'));
@@ -54,7 +53,7 @@ mod puppet {
         fields.map(pair).collect()
     }
 
-    /// Commands as its flush puts them together and pipes them in.
+    /// Joins commands and pipes them to zonecfg, as the provider's flush does.
     pub fn configure(host: &Host, zone: &str, commands: &[&str]) -> Ran {
         let input = [commands, &["commit", "exit"]].concat().join("\n");
         let ran = shell(
@@ -65,7 +64,8 @@ mod puppet {
         ran.ok()
     }
 
-    /// Three kinds of lines: `word:`, `word: word`, and below a `word:` `blank word: text`.
+    /// There are three kinds of lines: `word:`, `word: word`, and below a `word:` the line `blank
+    /// word: text`.
     pub fn info(text: &str) -> Info {
         let mut info = Info::default();
         let (mut resource, mut is_new) = (String::new(), true);
@@ -100,7 +100,7 @@ mod puppet {
 mod salt {
     use super::{Host, Info, Properties, Ran, fs, shell};
 
-    /// Resources that it knows; others it takes for properties.
+    /// The resources that the provider knows. It treats all others as properties.
     const KNOWN: [&str; 9] = [
         "rctl",
         "net",
@@ -113,14 +113,14 @@ mod salt {
         "capped-memory",
     ];
 
-    /// `zonecfg -z zone -f file` with these commands in a file.
+    /// Runs `zonecfg -z zone -f file` with these commands in a file.
     pub fn configure(host: &Host, zone: &str, commands: &str) -> Ran {
         let file = host.path("salt.cfg");
         fs::write(&file, commands).unwrap();
         shell(host, &format!("zonecfg -z {zone} -f {}", file.display()))
     }
 
-    /// Everything of `info`, calculated values in brackets too.
+    /// Reads all lines of `info`, with calculated values in brackets.
     pub fn info(text: &str) -> Info {
         let mut info = Info::default();
         let mut resource: Option<(String, Properties)> = None;
@@ -154,7 +154,7 @@ mod salt {
         info
     }
 
-    /// Returns the result of a command: whether it succeeded, and its output.
+    /// Returns the result of a command: true if it succeeded, and its output.
     pub fn result(ran: &Ran) -> (bool, String) {
         let status = ran.code() == Some(0);
         let words = if status { &ran.out } else { &ran.err };
@@ -187,7 +187,7 @@ fn puppet_lists_zones() {
         ("configured", "")
     );
 
-    // Its word for a zone that is not there is a command that fails.
+    // For this module, a command that fails means that the zone does not exist.
     assert_eq!(shell(&host, "zoneadm -z nobody list -p").code(), Some(1));
     let one = shell(&host, "zoneadm -z web list -p").ok();
     assert_eq!(puppet::line(one.text()), *zone("web"));
@@ -247,7 +247,7 @@ fn puppet_makes_a_zone_and_takes_it_away() {
     assert_eq!(info.global.get("pool"), None);
 
     for (verb, state) in [
-        // What an install does is seen elsewhere, and takes as long as its disk.
+        // Other tests check installs, which take as long as the disk needs.
         ("install -n", "configured"),
         ("clone master", "installed"),
         ("ready", "ready"),
@@ -263,7 +263,7 @@ fn puppet_makes_a_zone_and_takes_it_away() {
     assert_eq!(shell(&host, "zoneadm -z web list -p").code(), Some(1));
 }
 
-/// It does not look at the status alone: what is "not allowed" must say so.
+/// The module does not use the exit status alone: a refused operation must print "not allowed".
 #[test]
 fn puppet_hears_what_is_not_allowed() {
     let Some(host) = Host::with_web() else { return };
@@ -281,7 +281,7 @@ fn puppet_hears_what_is_not_allowed() {
 fn salt_configures_a_zone() {
     let Some(host) = Host::new() else { return };
     assert_eq!(shell(&host, "zonename").ok().text(), "global");
-    // It makes the zonepath itself, before the zone.
+    // The tool creates the zonepath itself, before the zone.
     shell(
         &host,
         &format!("mkdir -p -m 0700 {}", host.path("zones/web").display()),
@@ -348,7 +348,7 @@ fn salt_configures_a_zone() {
     assert_eq!(value(&info, "zone.max-locked-memory"), None);
     assert_eq!(info.global["bootargs"], "");
 
-    // What it cannot do, it says in one line.
+    // A refused operation prints one line.
     let ran = salt::configure(&host, "web", "set nonsense=1\n");
     assert!(!salt::result(&ran).0, "{ran:?}");
     assert!(ran.err.starts_with("On line 1 of "), "{ran:?}");
@@ -369,7 +369,7 @@ fn salt_configures_a_zone() {
     for zone in ["copy", "other", "web"] {
         shell(&host, &format!("zonecfg -z {zone} delete -F")).quiet();
     }
-    // Nobody else takes away what was there before the zone.
+    // Files from before the zone are not removed.
     fs::remove_dir(host.path("zones/web")).unwrap();
     assert_eq!(
         shell(&host, "zoneadm list -p -c").ok().out.lines().count(),
@@ -405,7 +405,7 @@ fn salt_runs_a_zone() {
     act(&format!("-u {uuid} boot -- -m verbose -s"), "running");
     act(&format!("-u {uuid} halt"), "installed");
     act("-z web uninstall -F", "configured");
-    // There is no data set of its own to leave out: the option changes nothing.
+    // Without a separate data set, this option has no effect.
     act("-z web install -n -x nodataset", "configured");
     act("-z web clone master", "installed");
     let refused = salt::result(&shell(&host, "zoneadm -z web halt -x"));

@@ -1,10 +1,11 @@
-//! `beadm` in a zone: its boot environments from inside, and what its root tries there.
+//! Tests `beadm` inside a zone: how the zone manages its boot environments, and what its root may
+//! not do.
 
 use std::fs;
 
 use e2e::{Host, inside, wait_for};
 
-/// A running zone that has beadm, as sparse zones have it by the host's /usr.
+/// Makes a running zone with beadm, which a sparse zone has in the host's /usr.
 fn zone() -> Option<Host> {
     let host = Host::with_web()?;
     let program = host.command("zoneadm", &[]).get_program().to_owned();
@@ -13,7 +14,7 @@ fn zone() -> Option<Host> {
     Some(host)
 }
 
-/// Name and flags of each boot environment, as the zone sees them, in order of names.
+/// Returns the name and flags of each boot environment, as the zone sees them, sorted by name.
 fn list(host: &Host) -> String {
     host.sh(
         "web",
@@ -21,7 +22,7 @@ fn list(host: &Host) -> String {
     )
 }
 
-/// Checks the message of beadm in the zone when it fails.
+/// Checks the error message of beadm in the zone.
 #[track_caller]
 fn refused(host: &Host, words: &str, expected: &str) {
     let ran = host.zlogin(&["web", &format!("/root/beadm {words}")]);
@@ -60,7 +61,7 @@ fn a_zone_goes_to_another_environment_and_back_by_itself() {
     assert_eq!(host.sh("web", "cat /var/word"), "one");
     assert_eq!(list(&host), "before=NR initial= ");
 
-    // And back; by a new zoneadmd, too.
+    // The zone returns to the former one, also with a new zoneadmd.
     host.kill(host.zoneadmd("web").unwrap());
     assert_eq!(host.state("web"), "running");
     wait_for("the socket of the new one", || {
@@ -71,7 +72,7 @@ fn a_zone_goes_to_another_environment_and_back_by_itself() {
     host.on("web", &["reboot"]).quiet();
     assert_eq!(host.sh("web", "cat /var/word"), "two");
 
-    // What it made it may rename and remove, after the two reboots, too.
+    // The zone may rename and remove boot environments that it made, also after the two reboots.
     host.sh("web", "/root/beadm rename before after");
     host.sh("web", "/root/beadm create -a -e after third");
     assert_eq!(list(&host), "after= initial=N third=R ");
@@ -82,7 +83,7 @@ fn a_zone_goes_to_another_environment_and_back_by_itself() {
     assert_eq!(list(&host), "initial=NR third= ");
     host.on("web", &["beadm", "destroy", "-F", "third"]).quiet();
 
-    // What was made outside it may boot, and no more.
+    // The zone may boot, but not change, a boot environment that was made outside.
     let _ = host.on("web", &["beadm", "create", "third"]).ok();
     for words in ["destroy -F third", "rename third mine"] {
         refused(
@@ -122,7 +123,7 @@ fn a_hostile_root_reaches_nothing_else() {
         ("create -n a", "-n"),
     ] {
         refused(&host, words, &format!("{what} is for the global zone."));
-        // Nor by who leaves our program out.
+        // The service also refuses a packet that does not come from our program.
         let said = packet(&host, &format!("\"{words}\""));
         assert_eq!(said, format!("ebeadm: {what} is for the global zone.\nx1"));
     }
@@ -164,12 +165,12 @@ fn a_hostile_root_reaches_nothing_else() {
             "{words}: {said}"
         );
     }
-    // The other zone's is none of this one's.
+    // A boot environment of another zone is not visible here.
     let _ = host.on("other", &["beadm", "create", "theirs"]).ok();
     let said = packet(&host, "\"activate theirs\"");
     assert_eq!(said, "ebeadm: has no boot environment theirs.\nx1");
 
-    // Others in the zone, whatever its root makes of the socket.
+    // Other users of the zone have no access, whatever its root does with the socket.
     let connect = inside::perl(
         "use Socket; $) = 65534; $> = 65534; socket(S, AF_UNIX, SOCK_SEQPACKET, 0); \
          connect(S, sockaddr_un(\"/dev/zone-beadm\")) or die \"$!\\n\"; \
@@ -180,7 +181,7 @@ fn a_hostile_root_reaches_nothing_else() {
     let said = host.sh("web", &format!("chmod 666 /dev/zone-beadm; {connect}"));
     assert_eq!(said, "ebeadm: only root of the zone may do that.");
 
-    // One that is silent, many that do not wait for their answers, and one that asks.
+    // The clients: a silent one, many that do not wait for their answers, and one that asks.
     let flood = inside::perl(
         "use Socket; for (1..10) { next if fork; socket(S, AF_UNIX, SOCK_SEQPACKET, 0); \
          connect(S, sockaddr_un(\"/dev/zone-beadm\")); send(S, \"list\", 0) if $_ > 1; \
@@ -192,7 +193,7 @@ fn a_hostile_root_reaches_nothing_else() {
     );
     assert_eq!(list(&host), "initial=NR late= ");
 
-    // A bound on what it makes itself: 32 with the one that it has.
+    // The zone can make a limited number: 32 with the one that exists.
     for number in 2..32 {
         let name = format!("n{number}");
         let _ = host
@@ -204,7 +205,7 @@ fn a_hostile_root_reaches_nothing_else() {
         "create more",
         "has 32 boot environments, the most with which it makes another itself.",
     );
-    // It can remove the socket, and has none then; the host sees nothing of it.
+    // The zone can remove its socket, and then has none. The host does not notice it.
     host.sh("web", "rm /dev/zone-beadm");
     refused(
         &host,

@@ -1,11 +1,11 @@
-//! `zoneadm beadm`: boot environments of a zone, made while it runs, booted, written
-//! into beside it, and all of it cut off.
+//! Tests `zoneadm beadm`: boot environments of a zone are made while it runs, booted, and changed
+//! by another root, and each operation is interrupted.
 
 use std::fs;
 
 use e2e::{Host, rounds};
 
-/// Name and flags of each boot environment.
+/// Returns the name and flags of each boot environment.
 #[track_caller]
 fn list(host: &Host, zone: &str) -> Vec<(String, String)> {
     let ran = host.on(zone, &["beadm", "list", "-H"]).ok();
@@ -15,7 +15,7 @@ fn list(host: &Host, zone: &str) -> Vec<(String, String)> {
         (fields[0].to_owned(), fields[2].to_owned())
     };
     let mut rows: Vec<_> = ran.out.lines().map(pair).collect();
-    // They are listed by age; those of one second in either order.
+    // The list is sorted by age. Boot environments of the same second are in any order.
     rows.sort();
     rows
 }
@@ -34,7 +34,7 @@ fn a_zone_goes_to_another_environment_and_back() {
     };
     host.sh("web", "echo one >/var/word");
     assert_eq!(list(&host, "web"), pairs(&[("initial", "NR")]));
-    // Of a running zone.
+    // The boot environment is made of a running zone.
     let _ = host.on("web", &["beadm", "create", "before"]).ok();
     host.sh("web", "echo two >/var/word; echo more >/var/more");
     assert_eq!(
@@ -59,7 +59,7 @@ fn a_zone_goes_to_another_environment_and_back() {
         list(&host, "web"),
         pairs(&[("initial", ""), ("before", "NR")])
     );
-    // And back, at once.
+    // The zone returns to the former one, at once.
     host.on("web", &["beadm", "activate", "--now", "initial"])
         .quiet();
     assert_eq!(host.sh("web", "cat /var/word /var/more"), "two\nmore");
@@ -73,15 +73,15 @@ fn a_zone_goes_to_another_environment_and_back() {
     assert_eq!(list(&host, "web"), pairs(&[("initial", "NR")]));
 }
 
-/// The standard library of musl, which the release programs have, does not know when a folder
-/// was made.
+/// With musl, which the release programs use, the standard library cannot read the time when a
+/// folder was made.
 #[test]
 fn the_first_one_was_made_when_the_zone_was_installed() {
     let now = || {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         since.unwrap().as_secs()
     };
-    // File systems take the time from a clock that is a tick behind.
+    // File systems use a clock that is up to one tick late.
     let before = now() - 1;
     let Some(host) = Host::with_own_master() else {
         return;
@@ -147,7 +147,7 @@ fn a_mounted_environment_is_changed_while_the_zone_runs() {
         host.sh("web", "ls /etc/patched 2>/dev/null; ls /etc/motd"),
         "/etc/motd"
     );
-    // Once more, in a folder that stays.
+    // It is mounted once more, in a folder that stays.
     fs::create_dir(host.path("mnt")).unwrap();
     let _ = host.on("web", &["beadm", "mount", "next", at]).ok();
     assert!(host.path("mnt/etc/patched").exists());
@@ -164,7 +164,7 @@ fn a_mounted_environment_is_changed_while_the_zone_runs() {
         ),
         "yes\nweb"
     );
-    // A zone with one that is mounted stays.
+    // A zone with a mounted boot environment cannot be removed.
     let _ = host.on("web", &["beadm", "mount", "initial"]).ok();
     host.halt("web");
     host.on("web", &["uninstall", "-F"])
@@ -230,7 +230,7 @@ fn names_are_not_taken_twice_and_nothing_is_lost_unasked() {
         .says(1, "zoneadm: zone 'empty': must be installed before beadm.");
 }
 
-/// The one that the zone's root is.
+/// This one is the zone's present root.
 #[track_caller]
 fn active(host: &Host) -> String {
     let rows = list(host, "web");

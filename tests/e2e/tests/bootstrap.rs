@@ -1,4 +1,4 @@
-//! Roots that package systems make: the host's own, and other releases.
+//! Tests roots that package systems make: of the host's own distribution, and of other releases.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ fn is_long() -> bool {
     std::env::var_os("ZONES_TEST_LONG").is_some_and(|value| !value.is_empty())
 }
 
-/// Returns whether a program is where those of the system are.
+/// Returns true if a program is in the folders of system programs.
 fn has(program: &str) -> bool {
     ["/usr/bin", "/usr/sbin"]
         .iter()
         .any(|folder| Path::new(folder).join(program).is_file())
 }
 
-/// Returns whether a message says that a mirror cannot be reached: no failure of ours.
+/// Returns true if a message says that a mirror cannot be reached, which is not our failure.
 fn is_offline(text: &str) -> bool {
     [
         "Temporary failure",
@@ -31,21 +31,21 @@ fn is_offline(text: &str) -> bool {
     .any(|words| text.contains(words))
 }
 
-/// Waits until systemd in a zone is up, and says as what.
+/// Waits until systemd in a zone has finished its start, and returns its state.
 fn settled(host: &Host, zone: &str) -> String {
     wait_for(&format!("systemd of zone {zone}"), || {
         let ran = host.zlogin(&[zone, "systemctl is-system-running"]);
         let state = ran.out.trim().to_owned();
         let over = ["running", "degraded", "maintenance"].contains(&state.as_str());
         over.then_some(state).or_else(|| {
-            // Asking costs the zone time that it needs to come up.
+            // Each query slows down the start of the zone.
             std::thread::sleep(std::time::Duration::from_millis(500));
             None
         })
     })
 }
 
-/// Boots a zone with systemd, looks around, clones and halts it.
+/// Boots a zone with systemd, checks it, clones it and halts it.
 fn lives(host: &Host, zone: &str) {
     host.boot(zone);
     let state = settled(host, zone);
@@ -53,7 +53,7 @@ fn lives(host: &Host, zone: &str) {
     assert_eq!(state, "running", "zone {zone}: {}", failed.out);
     assert_eq!(host.sh(zone, "hostname"), zone);
     assert_eq!(host.sh(zone, "cat /proc/1/comm"), "systemd");
-    // What is mounted at boot hides nothing of the platform's /dev.
+    // Mounts at boot hide no part of the platform's /dev.
     let socket = host.sh(zone, "stat -c '%F %a %u' /dev/zone-beadm");
     assert_eq!(socket, "socket 600 0");
     host.on(zone, &["shutdown"]).quiet();
@@ -90,7 +90,7 @@ fn a_whole_root_is_the_hosts_own_distribution() {
     let log = PathBuf::from(log.expect("the name of a log").trim_end_matches('.'));
     let logged = std::fs::read_to_string(&log).unwrap();
     assert!(!logged.is_empty() && log.starts_with(host.path("/var/log/zones")));
-    // The second stands on the files of the first, with a name given from outside.
+    // The second zone uses the files of the first one. Its name comes from outside.
     let profile = host.path("/profile");
     std::fs::create_dir_all(profile.join("etc")).unwrap();
     std::fs::write(profile.join("etc/motd"), "from outside\n").unwrap();
@@ -126,7 +126,7 @@ fn an_installer_ends_with_the_command_that_started_it() {
     host.zonecfg(&["-z", "whole", blank]).quiet();
     let mut install = host.command("zoneadm", &["-z", "whole", "install"]);
     let mut install = e2e::start(install.stdout(Stdio::null()).stderr(Stdio::null()));
-    // Named by the folder that they fill, which is below this host's.
+    // The processes are found by the folder that they fill, which is below this host's root.
     let root = host.root().to_string_lossy().into_owned();
     let installers = || -> Vec<i32> {
         let all = std::fs::read_dir("/proc").unwrap().flatten();
@@ -147,7 +147,7 @@ fn an_installer_ends_with_the_command_that_started_it() {
     wait_for("the end of the installer", || {
         installers().is_empty().then_some(())
     });
-    // It was not that it had come to its own end: the last packages are missing.
+    // The install had not reached its end: the last packages are missing.
     let graves = host.path("/var/lib/zones/images/.layers/.dead");
     for tree in std::fs::read_dir(graves).into_iter().flatten().flatten() {
         let status = tree.path().join("var/lib/dpkg/status");
@@ -160,7 +160,7 @@ fn an_installer_ends_with_the_command_that_started_it() {
     let _ = e2e::run::run(&mut { prune }, b"").ok();
 }
 
-/// Releases of Debian whose roots the machine's own mirror has.
+/// Releases of Debian that the machine's mirror has.
 const RELEASES: [&str; 3] = ["bullseye", "bookworm", "trixie"];
 
 #[test]

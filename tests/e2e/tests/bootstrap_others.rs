@@ -1,16 +1,15 @@
-//! Whole roots of a host's own distribution where that is not Debian: dnf, zypper and
-//! pacstrap themselves, from places of packages that were made for the test.
+//! Tests whole roots of a host's own distribution other than Debian, with the real dnf, zypper and
+//! pacstrap, and repositories that are made for the test.
 
 use std::fs;
 
 use e2e::foreign::{self, Rpm, Rpms};
 use e2e::{Host, container};
 
-/// The configuration of rpm: Debian's rpm keeps its database elsewhere.
+/// The configuration of rpm, because Debian's rpm keeps its database in another folder.
 const MACROS: (&str, &str) = ("rpm/macros", "%_dbpath /usr/lib/sysimage/rpm\n");
 
-/// Installs two zones as such a host does, the second on what was made for the first, and
-/// boots one.
+/// Installs two zones as on such a host, the second from the image of the first, and boots one.
 fn installs(host: &Host, etc: &[(&str, &str)], image: &str, step: &str) {
     for zone in ["whole", "second"] {
         let blank = format!("create -b; set zonepath=/zones/{zone}");
@@ -33,7 +32,7 @@ fn installs(host: &Host, etc: &[(&str, &str)], image: &str, step: &str) {
     assert_eq!(host.sh("second", "hostname"), "second");
     let release = host.sh("second", "cat /etc/os-release");
     assert_eq!(release, etc[0].1.trim_end());
-    // Of the tool's downloads nothing is left, in the image or beside it.
+    // No download of the tool is left, in the image or elsewhere.
     for folder in ["dnf", "zypp", "pacman/pkg"] {
         let left = host.sh(
             "second",
@@ -46,7 +45,7 @@ fn installs(host: &Host, etc: &[(&str, &str)], image: &str, step: &str) {
     assert!(!mounts.contains(&*images.to_string_lossy()), "{mounts}");
 }
 
-/// Packages of these names; the first is a system that boots.
+/// Makes packages with these names. The first one is a bootable system.
 fn packages(host: &Host, release: &str, names: &[&str]) -> Option<Rpms> {
     let busybox = container::busybox()?;
     let rpms = Rpms::new(host.path("/packages"));

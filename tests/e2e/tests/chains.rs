@@ -1,4 +1,4 @@
-//! Chains of layers: kept short by use, and nobody can tell that they were merged.
+//! Tests chains of layers: normal use keeps them short, and the zones do not notice the merges.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use e2e::Host;
 use e2e::tree::{Face, assert_same, change, face};
 
-/// The most layers that use may lead to.
+/// Maximum number of layers that normal use can produce.
 const DEEP: usize = 8;
 
 /// Returns the number of layers below a halted zone, according to its boot plan.
@@ -30,7 +30,7 @@ fn storage_says(host: &Host) -> usize {
     layers.parse().unwrap_or_else(|_| panic!("{ran:?}"))
 }
 
-/// Works on the whole root of a halted zone.
+/// Works on the complete root of a halted zone.
 #[track_caller]
 fn mounted<T>(host: &Host, zone: &str, work: impl FnOnce(&Path) -> T) -> T {
     host.on(zone, &["mount"]).quiet();
@@ -39,7 +39,7 @@ fn mounted<T>(host: &Host, zone: &str, work: impl FnOnce(&Path) -> T) -> T {
     done
 }
 
-/// The part of a zone's root that [`change`] works on.
+/// The part of a zone's root that [`change`] changes.
 fn tree(root: &Path) -> Face {
     face(&root.join("var/tree"))
 }
@@ -65,7 +65,7 @@ fn a_clone_of_a_clone_of_a_clone() {
             old <= DEEP && new <= DEEP,
             "{origin} has {old} layers, {zone} {new}"
         );
-        // Of the others some go, some stay and keep their layers.
+        // Some of the other zones are removed, and some stay and keep their layers.
         if n > 2 && n % 3 != 0 {
             host.on(&origin, &["uninstall", "-F"]).quiet();
         }
@@ -97,7 +97,7 @@ fn a_merge_changes_nothing() {
         mounted(&host, "web", |root| change(root, step));
         let before = mounted(&host, "web", tree);
         let layers = depth(&host, "web");
-        // What only adds a layer: the snapshot does not stay.
+        // This operation only adds a layer, because the snapshot is removed again.
         host.on("web", &["snapshot", "step"]).quiet();
         host.on("web", &["destroy-snapshot", "step"]).quiet();
         assert_same(&before, &mounted(&host, "web", tree));

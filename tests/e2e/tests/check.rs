@@ -1,4 +1,5 @@
-//! `zoneadm check`: what nothing refers to is told and removed, and what zones have stays.
+//! Tests `zoneadm check`: it reports and removes objects that nothing refers to, and keeps those of
+//! zones.
 
 use std::fs;
 
@@ -50,14 +51,14 @@ fn check_lists_and_removes_unused_objects() {
     };
     let base = group("web")[0].parent().unwrap().to_owned();
     fs::create_dir(base.join("gone")).unwrap();
-    // A zone that died with its zoneadmd while nobody looked.
+    // A zone that was killed together with its zoneadmd, without any command since.
     host.clone_from("master", "dead");
     host.boot("dead");
     let (zoneadmd, init) = (host.zoneadmd("dead").unwrap(), host.init_of("dead"));
     host.kill(zoneadmd);
     host.kill(init);
     assert!(host.path("/run/zones/dead.state").exists());
-    // Last: any command that acts on a zone here clears them away.
+    // This comes last, because any command that acts on a zone removes these objects.
     let layer = host.path("/zones/.layers/0123456789abcdef");
     fs::create_dir_all(layer.join("tree/etc")).unwrap();
     fs::create_dir_all(host.path("/zones/.layers/.dead/1123456789abcdef/a")).unwrap();

@@ -1,4 +1,4 @@
-//! Containers of other tools in a zone, on a volume of their own.
+//! Tests containers of other tools in a zone, on a separate volume.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,14 +11,14 @@ use e2e::registry::{Guard, Registry, push};
 use e2e::unpacked::Unpacked;
 use e2e::{Host, Terminal, wait_for};
 
-/// Makes containers share the network of the zone, for a zone that must not change it.
+/// Makes containers share the zone's network, for a zone that cannot change its network.
 const SHARED: &str = "--rm --network=host";
 
 /// The name of the image in its registry.
 const NAME: &str = "test/tiny";
 
-/// Gives the zone the unpacked programs, and a volume for the containers: they are overlays,
-/// and an overlay has no place on that of a zone's root.
+/// Gives the zone the unpacked programs, and a volume for the containers. Containers are overlays,
+/// and an overlay cannot be on the overlay of a zone's root.
 fn configure(host: &Host, programs: &Unpacked, kept: &str) {
     let volume = host.path("/volume");
     fs::create_dir(&volume).unwrap();
@@ -35,7 +35,7 @@ fn configure(host: &Host, programs: &Unpacked, kept: &str) {
     .quiet();
 }
 
-/// Boots the zone and makes it ready for containers.
+/// Boots the zone and prepares it for containers.
 fn boot(host: &Host, programs: &Unpacked) {
     host.boot("web");
     let libraries = programs.libraries(&[]);
@@ -45,7 +45,7 @@ fn boot(host: &Host, programs: &Unpacked) {
     );
 }
 
-/// Starts a registry with a small image on the loopback of the zone, and returns its address.
+/// Starts a registry with a small image on the zone's loopback, and returns its address.
 fn registry_inside(host: &Host, busybox: &[u8]) -> SocketAddr {
     let image = Image::make(
         &host.path("/layout"),
@@ -68,7 +68,7 @@ fn podman_runs_in_a_sparse_zone() {
     let Some(busybox) = busybox() else { return };
     configure(&host, &podman, "/var/lib/containers");
     let place = podman.place();
-    // As the packages have it, but for the places.
+    // The configuration is that of the packages, except for the paths.
     host.put(
         "web",
         "root/containers.conf",
@@ -92,12 +92,12 @@ fn podman_runs_in_a_sparse_zone() {
         "web",
         &format!("{profile}podman pull -q --tls-verify=false {image}"),
     );
-    // The zone bounds the container, which needs no control group of its own.
+    // The zone's limits apply to the container, which needs no control group of its own.
     let podman_run = format!("podman run {SHARED} --cgroups=disabled {image}");
     let said = host.sh("web", &format!("{profile}{podman_run} cat /proc/1/comm"));
     assert_eq!(said, "cat");
     assert!(host.path("/volume/storage").is_dir());
-    // In a login shell, too.
+    // The same works in a login shell.
     let mut command = host.command("zlogin", &["web"]);
     command.env("TERM", "dumb");
     let mut session = Terminal::start(command);
@@ -124,7 +124,7 @@ fn docker_runs_in_a_zone_with_a_network_of_its_own() {
     boot(&host, &docker);
     let profile = docker.profile();
     let dockerd = "dockerd --iptables=false --ip6tables=false";
-    // A shared-IP zone does not administer its network, whatever Docker is told to leave out.
+    // A shared-IP zone cannot administer its network, with any options of Docker.
     let refused = host.zlogin(&["web", &format!("{profile}{dockerd} --bridge=none 2>&1")]);
     assert_eq!(refused.code(), Some(1), "{refused:?}");
     let reason = "open /proc/sys/net/ipv4/ip_forward: permission denied";
@@ -141,7 +141,7 @@ fn docker_runs_in_a_zone_with_a_network_of_its_own() {
         let asked = host.zlogin(&["web", &format!("{profile}docker version")]);
         (asked.code() == Some(0)).then_some(())
     });
-    // Docker asks registries on loopback over plain HTTP without being told to.
+    // Docker uses plain HTTP for registries on loopback without an option.
     let image = format!("{}/{NAME}:1", registry_inside(&host, &busybox));
     sh(&format!("docker pull -q {image}"));
     assert_eq!(sh(&format!("docker run --rm {image}")), "in a container");
@@ -149,7 +149,7 @@ fn docker_runs_in_a_zone_with_a_network_of_its_own() {
         sh(&format!("docker run {SHARED} {image} cat /proc/1/comm")),
         "cat"
     );
-    // A container on Docker's bridge is reached from the zone.
+    // The zone can connect to a container on Docker's bridge.
     sh(&format!(
         "docker run -d --name one {image} sh -c 'while :; do sleep 1; done'"
     ));
@@ -160,7 +160,7 @@ fn docker_runs_in_a_zone_with_a_network_of_its_own() {
     assert!(Path::new(&host.path("/volume/overlay2")).is_dir());
 }
 
-/// A server of files whose folder everybody in the zone may write.
+/// A file server whose folder every user of the zone can write.
 const SMB_CONF: &str = "[global]
 map to guest = Bad User
 guest account = root
@@ -201,7 +201,7 @@ fn samba_serves_files_in_a_sparse_zone() {
             samba.libraries(&["samba"])
         ),
     );
-    // smbd locks its databases, and files that clients have open.
+    // smbd locks its databases, and the files that clients have open.
     let client = format!(
         "{profile}smbclient -s /root/smb.conf -p 4450 -N -c 'put in there; get there out' \
          //127.0.0.1/share"

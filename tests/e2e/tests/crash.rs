@@ -1,14 +1,15 @@
-//! Install, clone, uninstall and mount that die or fail at any step lose no zone.
+//! Tests that install, clone, uninstall and mount lose no zone if they are killed or fail at any
+//! step.
 
 use std::fs;
 use std::time::Duration;
 
 use e2e::{Host, Ran, rounds, start};
 
-/// More steps than any plan has.
+/// A number above the number of steps of every plan.
 const MANY: usize = 64;
 
-/// A tiny tree to install zones of brand lx from, in milliseconds.
+/// Makes a tiny tree, from which zones of brand lx can be installed in milliseconds.
 fn tiny(host: &Host) -> String {
     let tree = host.path("/tiny");
     for name in ["sbin/init", "etc/hostname", "bin/sh"] {
@@ -19,7 +20,7 @@ fn tiny(host: &Host) -> String {
     tree.to_string_lossy().into_owned()
 }
 
-/// The steps that a dry run prints.
+/// Returns the steps that a dry run prints.
 fn plan(host: &Host, zone: &str, words: &[&str]) -> Vec<String> {
     let ran = host.on(zone, &[words, &["-n"]].concat()).ok();
     ran.out
@@ -29,15 +30,15 @@ fn plan(host: &Host, zone: &str, words: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Expects an error that names a step of the plan.
+/// Checks that an error names a step of the plan.
 #[track_caller]
 fn names(ran: &Ran, step: &str) {
     assert_eq!(ran.code(), Some(1), "{ran:?}");
     assert!(ran.err.contains(step), "no {step:?} in {ran:?}");
 }
 
-/// Checks the state after a verb died or failed: the zone exists, in one of these states, and
-/// uninstalling helps if it is incomplete.
+/// Checks the state after a verb was killed or failed: the zone exists, in one of these states, and
+/// can be uninstalled if it is incomplete.
 #[track_caller]
 fn mend(host: &Host, zone: &str, fault: &str, states: &[&str]) {
     let state = host.state(zone);
@@ -54,7 +55,7 @@ fn mend(host: &Host, zone: &str, fault: &str, states: &[&str]) {
     }
 }
 
-/// As a zoneadmd leaves them that is killed while it takes back a boot that failed.
+/// These files are left if zoneadmd is killed while it undoes a failed boot.
 #[test]
 fn a_zone_boots_in_groups_whose_processes_were_killed() {
     let Some(host) = Host::with_running_web() else {
@@ -77,7 +78,7 @@ fn clones_of_a_command_killed_at_any_moment_are_finished_by_the_next() {
     let Some(host) = Host::with_web() else { return };
     let words = ["-z", "copy[1-12]", "clone", "--create", "web"];
     for round in rounds(6) {
-        // Cloning it begins with sealing its top.
+        // The first step of a clone seals the origin's top.
         host.put("web", "etc/round", round.to_string());
         let mut child = start(&mut host.command("zoneadm", &words));
         std::thread::sleep(Duration::from_millis(round % 6 * 3));
@@ -99,7 +100,7 @@ fn clones_of_a_command_killed_at_any_moment_are_finished_by_the_next() {
                 .quiet();
         }
     }
-    // A seal that was cut off leaves layers that nobody needs, until the host boots or:
+    // An interrupted seal leaves unused layers, until the host boots, or until:
     let _ = e2e::run::run(&mut host.command("zoneimg", &["prune"]), b"").ok();
 }
 
@@ -112,9 +113,9 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Gives the verb to zone `web` so that it dies, then so that it fails, at its first,
-    /// second, ... step, until it gets through. `begin` makes the zone ready for it,
-    /// `finish` finds out what came of it, and what a second try makes of that.
+    /// Runs the verb for zone `web` with a kill, and then with a failure, at its first, second, ...
+    /// step, until the verb succeeds. `begin` prepares the zone, and `finish` checks the result and
+    /// the result of a second try.
     fn at_every_step(&self, begin: impl Fn(), finish: impl Fn(&str)) {
         for kind in ["kill", "fail"] {
             for step in 1..MANY {
@@ -200,7 +201,7 @@ fn clone_killed_or_failed_at_every_step() {
     trial.at_every_step(
         || {},
         |fault| {
-            // The origin is never the worse for it.
+            // The origin is unchanged in every case.
             assert_eq!(host.state("master"), "installed", "{fault}");
             if host.state("web") == "configured" {
                 host.on("web", trial.words).quiet();
@@ -217,7 +218,7 @@ fn clone_killed_or_failed_at_every_step() {
 fn the_first_clone_of_an_origin_killed_at_every_step() {
     let Some(host) = Host::new() else { return };
     let tree = tiny(&host);
-    // Each origin is new: cloning it begins with sealing its top.
+    // Each origin is new, so the first step of its clone seals its top.
     for step in 1..8 {
         let (origin, clone) = (format!("origin{step}"), format!("clone{step}"));
         for zone in [&origin, &clone] {
@@ -259,7 +260,7 @@ fn clones_that_configure_themselves_are_there_or_not() {
             let ran = host.with_fault(&fault, "web[1-3]", &words);
             let done = ran.code() == Some(0);
             if !done {
-                // The same command again finishes the work.
+                // The same command again completes the work.
                 let _ = host.on("web[1-3]", &words).ok();
             }
             for zone in ["web1", "web2", "web3"] {

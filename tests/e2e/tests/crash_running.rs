@@ -1,5 +1,5 @@
-//! A zoneadm, a zoneadmd or an init that dies or fails at any moment of a zone's
-//! active life loses no zone and leaves nothing behind.
+//! Tests that a zoneadm, zoneadmd or init that is killed or fails at any moment of a zone's active
+//! life loses no zone and leaves nothing.
 
 use std::fs;
 use std::path::Path;
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use e2e::{Host, Terminal, rounds, wait_for};
 
-/// More steps than any plan has.
+/// A number above the number of steps of every plan.
 const MANY: usize = 64;
 
-/// The steps that a dry run prints.
+/// Returns the steps that a dry run prints.
 fn plan(host: &Host, zone: &str, words: &[&str]) -> Vec<String> {
     let ran = host.on(zone, &[words, &["-n"]].concat()).ok();
     ran.out
@@ -42,7 +42,7 @@ fn boot_killed_or_failed_at_every_step() {
                 "{ran:?}"
             );
             if kind == "fail" {
-                // The last two are no steps of the plan: going on, and the end.
+                // The last two positions are not steps of the plan: the continuation, and the end.
                 let step = ran
                     .err
                     .split("could not ")
@@ -60,8 +60,8 @@ fn boot_killed_or_failed_at_every_step() {
                     host.groups_of("web")
                 );
             } else {
-                // No process of a zone that is not running may be left, once the
-                // kernel has delivered its signals.
+                // Checks that no process of an inactive zone is left, after the kernel has
+                // delivered its signals.
                 wait_for(&format!("end of the zone after {fault}"), || {
                     let running = host.state("web") == "running";
                     (running || host.inits_of("web").is_empty()).then_some(())
@@ -101,7 +101,7 @@ fn a_failed_boot_leaves_no_trace_on_uninstall() {
 #[test]
 fn halt_killed_or_failed_in_zoneadmd() {
     let Some(host) = Host::with_web() else { return };
-    // The fault waits in the zoneadmd that boots.
+    // The fault is in the zoneadmd that boots.
     host.with_fault("halt:1:kill", "web", &["boot"]).quiet();
     assert_eq!(host.on("web", &["halt"]).code(), Some(0));
     assert_eq!(host.state("web"), "installed");
@@ -115,7 +115,7 @@ fn halt_killed_or_failed_in_zoneadmd() {
         ["running", "shutting_down", "down"].contains(&state.as_str()),
         "{state}"
     );
-    // Halt again: with a zoneadmd that knows of no fault it works.
+    // The second halt has a zoneadmd without a fault, and succeeds.
     if let Some(pid) = host.zoneadmd("web") {
         host.kill(pid);
     }
@@ -144,7 +144,7 @@ fn a_zone_outlives_its_zoneadmd() {
     assert_eq!(host.init_of("web"), init);
 
     kill_daemon_or_none(&host);
-    // The shell and setsid may not have started the sleep yet.
+    // The shell and setsid may not have started sleep yet.
     wait_for("sleep in the zone", || {
         let sleeps = host.sh("web", "cat /proc/[0-9]*/comm | grep -c sleep || true");
         (sleeps == "1").then_some(())
@@ -154,7 +154,7 @@ fn a_zone_outlives_its_zoneadmd() {
         "zlogin brought no zoneadmd back"
     );
 
-    // The new one has a console for the zone, and keeps its history.
+    // The new zoneadmd has a console for the zone, and keeps the console history.
     let mut console = Terminal::start(host.command("zlogin", &["-C", "web"]));
     console.expect("[Connected to zone 'web' console]");
     host.sh("web", "echo spoken >/dev/console");
@@ -225,7 +225,7 @@ fn a_zone_that_died_with_its_zoneadmd_can_be_used_again() {
         return;
     };
     for again in [&["boot"][..], &["ready"], &["halt"], &["uninstall", "-F"]] {
-        // First zoneadmd, so that nobody takes the zone down.
+        // zoneadmd is killed first, so that no process tears the zone down.
         host.kill(host.zoneadmd("web").expect("a zoneadmd"));
         host.kill(host.init_of("web"));
         assert_eq!(host.state("web"), "installed", "{again:?}");
@@ -259,18 +259,18 @@ fn zoneadm_killed_at_any_moment_of_a_boot() {
         let quiet = Stdio::null;
         command.stdin(quiet()).stdout(quiet()).stderr(quiet());
         let mut child = e2e::start(&mut command);
-        // Not to wait for something: to hit each time another moment.
+        // This pause is not for an event: it makes each round hit another moment.
         std::thread::sleep(Duration::from_micros(700 * (round % 24)));
         child.kill().unwrap();
         child.wait().unwrap();
-        // What it has begun goes on under its lock.
+        // A process that the killed command started continues under its lock.
         let again = wait_for("turn of another command", || {
             let again = host.on("web", &["boot"]);
             (!again.err.contains("operation in progress")).then_some(again)
         });
         assert_eq!(again.code(), Some(0), "round {round}: {again:?}");
         assert_eq!(host.sh("web", "hostname"), "web", "round {round}");
-        // What the killed one had begun is not there beside it.
+        // No unfinished file of the killed command is left.
         wait_for("one first process", || {
             (host.inits_of("web").len() == 1).then_some(())
         });

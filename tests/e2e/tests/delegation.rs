@@ -1,4 +1,4 @@
-//! Delegation: what the admin resources of zones give to users who are not root.
+//! Tests delegation: the rights that the admin resources of zones give to users who are not root.
 
 use std::fs;
 use std::process::Command;
@@ -27,7 +27,7 @@ fn user_a_does_with_zone_a_what_was_allowed() {
         ("out\n0\n", "err\n", Some(7)),
         "{ran:?}"
     );
-    // A signal counts as a shell counts it.
+    // The exit status after a signal is that of a shell.
     let ran = service.run_words("daemon", "zlogin", &["-S", "web", "kill -KILL $$"]);
     assert_eq!(ran.code(), Some(137), "{ran:?}");
     let all: Vec<u8> = (0..=255u8).cycle().take(1 << 20).collect();
@@ -53,7 +53,7 @@ fn user_a_does_with_zone_a_what_was_allowed() {
     assert_eq!(host.state("web"), "installed");
     service.run("daemon", "zoneadm -z web uninstall -F").quiet();
     assert_eq!(host.state("web"), "configured");
-    // What was allowed is what is configured now, in whatever session.
+    // The present configuration decides, also in a session that began earlier.
     host.zonecfg(&["-z", "web", "remove -F admin"]).quiet();
     service.run("daemon", "zoneadm -z web install").says(
         1,
@@ -97,7 +97,7 @@ fn users_whom_nobody_names_have_nothing_and_it_is_logged() {
             "{last}"
         );
     }
-    // What needs nobody's leave needs nobody to serve it.
+    // Commands without a need for rights work without the service.
     let before = service.log();
     let listed = service.run("games", "zoneadm list -cp").ok();
     assert!(listed.out.contains(":a:configured:"), "{listed:?}");
@@ -132,20 +132,20 @@ fn without_zoneauthd_users_are_told_to_ask_root() {
     }
     let ran = service.run("daemon", "zonecfg -z a set autoboot=true");
     ran.mentions(1, "read-only mode");
-    // A socket that somebody else has put there is no service.
+    // A socket that another program has made at this path is not the service.
     let fake = service.root.join("run/zones/auth.sock");
     fs::remove_file(&fake).unwrap();
     fs::write(&fake, "").unwrap();
     let ran = service.run("daemon", "zoneadm -z a boot");
     ran.mentions(1, "only a privileged user");
-    // The next one takes the place of the dead one, and is then the only one.
+    // The next service replaces the dead one, and is the only one.
     let service = Service::start(&host);
     let second = run(&mut host.command("zoneauthd", &[]), b"");
     second.mentions(1, "is served already");
     service
         .run("daemon", "zoneadm -z a halt")
         .mentions(1, "must be installed before halt.");
-    // Not for everybody to start.
+    // Not every user may start the service.
     service
         .run("daemon", "zoneauthd")
         .mentions(1, "must be run as root");
@@ -180,14 +180,15 @@ fn a_clone_needs_its_source_too() {
     service
         .run("daemon", "zoneadm -z source uninstall -F")
         .mentions(1, "not authorized");
-    // A question at a terminal is answered there.
+    // The user answers a question at the terminal.
     let words = ["-z", "c1", "uninstall"];
     let mut terminal = Terminal::start(service.command("daemon", "zoneadm", &words));
     terminal.expect("Are you sure you want to uninstall zone c1 (y/[n])? ");
     terminal.types("y\r");
     assert_eq!(terminal.status(), 0);
     assert_eq!(host.state("c1"), "configured");
-    // A glob means the zones that match, which are all the user's or none is touched.
+    // A glob selects all matching zones. Unless the user has rights for every one of them, none is
+    // changed.
     service
         .run("daemon", "zoneadm -z c* uninstall -F")
         .mentions(1, "is already in state");

@@ -1,4 +1,4 @@
-//! Delegation: from what a user may do nothing leads to other zones or to the host.
+//! Tests that the rights of a delegated user do not reach other zones or the host.
 
 use std::fs;
 
@@ -42,7 +42,7 @@ fn rights_on_one_zone_give_no_access_to_another() {
         "zonecfg -z b set autoboot=true",
         "zonecfg -z b delete -F",
         "zonecfg -z a -z b set autoboot=true",
-        // What is a's, but reaches further.
+        // These changes concern the user's own zone a, but reach beyond it.
         "zoneadm -z a install -a /mnt/secret",
         "zoneadm -z a install -d /",
         "zoneadm -z a install -d/",
@@ -66,7 +66,7 @@ fn rights_on_one_zone_give_no_access_to_another() {
         assert!(!ran.out.contains("of the host"), "{ran:?}");
         assert!(!ran.err.is_empty(), "{ran:?}");
     }
-    // A line end or a blank in a word makes no second word.
+    // A line feed or a blank in a word does not begin a second word.
     for zone in ["a\nb", "a -z b", "b\n", " b", "a,b", "", "a\u{0}b"] {
         let words = ["-z", zone, "verify"];
         if !zone.contains('\0') {
@@ -81,7 +81,7 @@ fn rights_on_one_zone_give_no_access_to_another() {
         .into_iter()
         .filter(|line| line.contains("granted"))
         .collect();
-    // Only sessions of zonecfg that then stored nothing.
+    // The log has only sessions of zonecfg that stored nothing.
     assert!(
         granted
             .iter()
@@ -162,7 +162,7 @@ fn a_user_who_may_configure_does_not_reach_the_host() {
     }
     assert_eq!(fs::read(&stolen).unwrap(), b"");
     assert!(!host.path("/new").exists());
-    // What may be changed is not stored together with what may not.
+    // A commit with both allowed and forbidden changes stores neither.
     let both = ["-z", "a", "set bootargs=-s; set zonepath=/etc"];
     service
         .run_words("daemon", "zonecfg", &both)
@@ -193,7 +193,7 @@ fn a_user_who_may_configure_does_not_reach_the_host() {
         assert!(after.contains(part), "{part} in {after}");
     }
     assert!(!after.contains("bootargs"), "{after}");
-    // At a terminal, with a prompt.
+    // This session runs at a terminal, with a prompt.
     let words = ["-z", "a"];
     let mut terminal = Terminal::start(service.command("daemon", "zonecfg", &words));
     terminal.expect("zonecfg:a> ");
@@ -202,7 +202,7 @@ fn a_user_who_may_configure_does_not_reach_the_host() {
     terminal.types("exit\r");
     assert_eq!(terminal.status(), 0);
     assert!(configured().contains("set autoboot=false"));
-    // Whom nobody names reads it, no more.
+    // A user without delegation can read the configuration, and nothing more.
     let mut terminal = Terminal::start(service.command("games", "zonecfg", &words));
     terminal.expect("going into read-only mode");
     terminal.expect("zonecfg:a> ");

@@ -1,4 +1,4 @@
-//! Delegation: what is said to the service by something that is no program of ours.
+//! Tests delegation with packets that are not from our programs.
 
 use std::process::{Command, Stdio};
 
@@ -6,7 +6,7 @@ use e2e::delegation::{AS_USER, Service, admin};
 use e2e::run::run;
 use e2e::{Host, wait_for};
 
-/// Says things to the service, each on a connection of its own, and prints the answers.
+/// Sends packets to the service, each on its own connection, and prints the answers.
 const SPEAK: &str = r#"
 use Socket;
 for my $packet (@ARGV) {
@@ -61,9 +61,9 @@ fn odd_packets_are_refused_and_stop_nobody() {
     for (packet, answer) in packets.iter().zip(&answers).skip(1) {
         assert!(answer.starts_with("refused "), "{packet}: {answer}");
     }
-    // All but the first are in the log.
+    // All packets except the first are in the log.
     assert_eq!(service.refusals("daemon").len(), packets.len() - 1);
-    // Root does it itself, and gets no second way.
+    // Root needs no delegation, and the service refuses root.
     let mut root = Command::new("unshare");
     root.args(["-m", "--propagation", "private", "sh", "-c", AS_USER, "sh"])
         .arg(&service.root)
@@ -74,7 +74,7 @@ fn odd_packets_are_refused_and_stop_nobody() {
         run(&mut root, b"").ok().out,
         "refused root does it itself\n"
     );
-    // Connections that say nothing, as many as there may be and more.
+    // Opens silent connections: the maximum number, and some more.
     let idle = r#"
         use Socket;
         my (@open, $answer);
@@ -112,7 +112,7 @@ fn odd_packets_are_refused_and_stop_nobody() {
         .mentions(1, "must be installed before halt.");
     drop(crowd.stdin.take());
     crowd.wait().unwrap();
-    // The places are free again.
+    // The service accepts connections again.
     wait_for("a place for daemon", || {
         let ran = service.run("daemon", "zoneadm -z a halt");
         ran.err
@@ -140,9 +140,9 @@ fn a_flood_of_refusals_does_not_fill_the_log() {
         "{ran:?}"
     );
     let logged = service.refusals("games").len();
-    // A hundred, and one more for each ten seconds that it took.
+    // The log has a hundred lines, and one more for each ten seconds of the test.
     assert!((100..=100 + more).contains(&logged), "{logged}");
-    // Somebody else is served and logged as ever.
+    // Requests of another user are still served and logged.
     service
         .run("bin", "zoneadm -z a halt")
         .mentions(1, "must be installed before halt.");

@@ -1,4 +1,4 @@
-//! Delegation: programs that the service runs for users, in terminals and without.
+//! Tests delegation: programs that the service runs for users, with and without a terminal.
 
 use std::fs;
 use std::path::PathBuf;
@@ -26,11 +26,12 @@ fn a_session_on_a_terminal() {
     session.types("echo got $((6 * 7)) $TERM; stty -a </dev/tty >/dev/null && echo tty\r");
     session.expect("got 42 dumb");
     session.expect("tty");
-    // What is typed is shown, too: only the output has the whole word. And it comes from
-    // the job itself: a shell that is about to start one may lose the key.
+    // The terminal also shows the typed text, so the test waits for a word that only the output
+    // contains. The word must come from the job itself, because a shell that is about to start a
+    // job may lose the key.
     session.types("sh -c 'echo no\"\"w; exec sleep 1000'\r");
     session.expect("now");
-    // The key goes into the zone and ends what runs there, not the session.
+    // The key goes to the zone and ends the job there, not the session.
     session.types("\u{3}");
     session.expect("^C");
     session.types("echo still; exit 3\r");
@@ -81,7 +82,7 @@ fn signals_are_passed_on_and_who_goes_takes_the_program_along() {
             sleeps(mark).is_empty().then_some(())
         });
     };
-    // Seconds that no other test sleeps.
+    // A number of seconds that no other test sleeps.
     let (mut child, _out) = start("71117");
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     ended("71117");
@@ -91,13 +92,13 @@ fn signals_are_passed_on_and_who_goes_takes_the_program_along() {
     drop(out);
     child.wait().unwrap();
     ended("71118");
-    // The terminal is hung up.
+    // The terminal is closed, which hangs up the session.
     let words = ["web", "echo begun; exec sleep 71119"];
     let mut terminal = Terminal::start(service.command("daemon", "zlogin", &words));
     terminal.expect("begun");
     drop(terminal);
     ended("71119");
-    // Nothing of it stays: each has its line.
+    // No process is left; each test process has its own line.
     wait_for("ends in the log", || {
         let ends = service
             .log()
@@ -115,7 +116,7 @@ fn sleeps(mark: &str) -> Vec<i32> {
     pids
 }
 
-/// The processes whose command line has this word.
+/// Returns the processes whose command line has this word.
 fn processes_with(word: &str) -> Vec<i32> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -127,7 +128,7 @@ fn processes_with(word: &str) -> Vec<i32> {
     .collect()
 }
 
-/// A folder of programs with a zlogin that tells what it was started with.
+/// A folder of programs with a zlogin that prints its arguments and descriptors.
 fn telling_programs(host: &Host) -> PathBuf {
     let folder = host.path("/programs");
     fs::create_dir(&folder).unwrap();
@@ -135,11 +136,12 @@ fn telling_programs(host: &Host) -> PathBuf {
         let built = host.command(program, &[]).get_program().to_owned();
         e2e::copy_program(built, folder.join(program));
     }
-    // The service finds programs beside itself: it is the other one's zlogin that runs.
+    // The service searches programs in its own folder, so the zlogin of that folder runs.
     let service = folder.join("service");
     fs::create_dir(&service).unwrap();
     fs::rename(folder.join("zoneauthd"), service.join("zoneauthd")).unwrap();
-    // The shell reads its own status: while it starts another program it blocks signals.
+    // The shell reads its own status file, because it blocks signals while it starts another
+    // program.
     let script = "#!/bin/sh\n\
         echo \"words $#\"; for word in \"$@\"; do printf '<%s>\\n' \"$word\"; done\n\
         echo \"folder $(pwd)\"; echo \"mask $(umask)\"\n\
@@ -221,7 +223,7 @@ fn a_program_gets_nothing_of_the_users_but_words() {
         streams.iter().all(|target| target.starts_with("pipe:")),
         "{told}"
     );
-    // 3 is the folder that ls reads.
+    // Descriptor 3 is the folder that ls reads.
     assert_eq!(value("open "), Some("0 1 2 3"), "{told}");
     let mut environment: Vec<&str> = lines
         .iter()
