@@ -1,4 +1,4 @@
-//! Devices of the host in a zone, from its boot and while it runs.
+//! Tests devices of the host in a zone, at its boot and while it runs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use std::process::Command;
 use e2e::inside::all_fail;
 use e2e::{Host, skip};
 
-/// A folder of this test's below the host's /dev, with device nodes in it.
+/// A folder of this test below the host's /dev, with device nodes in it.
 struct Nodes(PathBuf);
 
 impl Nodes {
-    /// Nodes of /dev/kmsg, which no zone may use and which does no harm as long as
-    /// nothing is written to it, and of /dev/full.
+    /// Makes nodes of /dev/kmsg, which no zone may use and which is harmless as long as no program
+    /// writes to it, and of /dev/full.
     fn new(host: &Host) -> Self {
         let folder = PathBuf::from("/dev").join(format!("test-{}", host.cgroup()));
         fs::create_dir(&folder).unwrap();
@@ -36,7 +36,7 @@ impl Nodes {
         self.0.join(name).display().to_string()
     }
 
-    /// `add device` with a pattern in the folder.
+    /// An `add device` command with a pattern for this folder.
     fn add(&self, pattern: &str) -> String {
         format!("add device; set match=\"{}\"; end", self.path(pattern))
     }
@@ -48,7 +48,7 @@ impl Drop for Nodes {
     }
 }
 
-/// A host and nodes; `None`, said, where /dev cannot hold them.
+/// Returns a host and nodes. Returns `None`, and prints it, if /dev cannot hold device nodes.
 fn start() -> Option<(Host, Nodes)> {
     let host = Host::with_master()?;
     let probe = PathBuf::from("/dev").join(format!("probe-{}", host.cgroup()));
@@ -58,7 +58,7 @@ fn start() -> Option<(Host, Nodes)> {
     }
     fs::remove_dir(&probe).unwrap();
     let nodes = Nodes::new(&host);
-    // printk.devkmsg=off closes it to everybody.
+    // With printk.devkmsg=off, no process can open it.
     if fs::OpenOptions::new()
         .write(true)
         .open(nodes.path("log0"))
@@ -70,7 +70,7 @@ fn start() -> Option<(Host, Nodes)> {
     Some((host, nodes))
 }
 
-/// A command that opens a node and writes nothing.
+/// Returns a command that opens a node and writes nothing.
 fn opens(path: &str) -> String {
     format!("exec 3>{path}")
 }
@@ -103,7 +103,7 @@ fn a_zone_boots_with_the_devices_that_match() {
         host.sh("web", &format!("ls {}", nodes.path(""))),
         "link\nlog0\nlog1"
     );
-    // The zone's root owns them; what it does with them is not done to the host's.
+    // The zone's root owns the nodes. A change of a node does not change the host's node.
     let stat = "stat -c '%u:%g %a'";
     assert_eq!(
         host.sh("web", &format!("{stat} {}", nodes.path("log0"))),
@@ -187,17 +187,17 @@ fn devices_come_and_go_while_a_zone_runs() {
     for name in ["log0", "log1"] {
         host.sh("web", &opens(&nodes.path(name)));
     }
-    // The host gets a new one.
+    // The host gets a new device node.
     nodes.make("log2", "1", "11");
     apply(&[format!("Adding device match={}", nodes.path("log*"))]);
     host.sh("web", &opens(&nodes.path("log2")));
     host.on("web", &["apply", "-q"]).quiet();
-    // One that another pattern matches stays.
+    // A node that another pattern matches stays.
     configure(&format!("remove device match={}", nodes.path("log*")));
     apply(&[format!("Removing device match={}", nodes.path("log*"))]);
     assert_eq!(host.sh("web", &format!("ls {}", nodes.path(""))), "log1");
     host.sh("web", &opens(&nodes.path("log1")));
-    // Root of the zone cannot keep one.
+    // The zone's root cannot keep a removed node open for new use.
     host.sh(
         "web",
         &format!(

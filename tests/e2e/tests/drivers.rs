@@ -1,5 +1,5 @@
-//! The storage drivers, each on a file system of its own: a small image on a loop
-//! device, mounted where only the test sees it.
+//! Tests the storage drivers, each on its own file system: a small image on a loop device, mounted
+//! where only the test sees it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use e2e::run::run;
 use e2e::{Host, skip, wait_for};
 use sys::process::ns;
 
-/// A file system at `/zones` of a host.
+/// A file system that is mounted at `/zones` of a host.
 struct Disk {
     at: PathBuf,
 }
 
 impl Disk {
-    /// Makes and mounts one; says why not where that cannot be.
+    /// Makes and mounts a file system. Prints the reason if this is impossible.
     fn new(host: &Host, fstype: &str, mib: u64, options: &[&str]) -> Option<Self> {
         let image = host.path("/disk.img");
         fs::File::create(&image)
@@ -50,12 +50,12 @@ impl Disk {
         Some(Self { at })
     }
 
-    /// Fills it until so many bytes are left; returns the file that does.
+    /// Fills the file system until this number of bytes is free. Returns the file that fills it.
     fn fill(&self, left: u64) -> PathBuf {
         let path = self.at.join("filler");
         let mut file = fs::File::create(&path).unwrap();
         let block = vec![1; 64 << 10];
-        // What was removed a moment ago comes back only when the journal is written.
+        // The space of removed files becomes free only when the journal is written.
         loop {
             rustix::fs::syncfs(&file).unwrap();
             let before = file.metadata().unwrap().len();
@@ -73,7 +73,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // A zoneadmd that has answered may still be closing its zone's root.
+        // zoneadmd may still be closing the zone's root after its answer.
         let lazy = std::thread::panicking().then_some("-l");
         let end = std::time::Instant::now() + e2e::WAIT_TIMEOUT;
         loop {
@@ -86,8 +86,8 @@ impl Drop for Disk {
     }
 }
 
-/// Runs a test on a host with a disk of its own, in a mount namespace that nobody else
-/// is in: mounts end with it.
+/// Runs a test on a host with its own disk, in a new mount namespace, so that all mounts end with
+/// the namespace.
 fn on_disk(fstype: &str, mib: u64, options: &[&str], test: impl FnOnce(&Host, &Disk) + Send) {
     let name = std::thread::current().name().unwrap_or("a test").to_owned();
     let alone = || {
@@ -114,7 +114,7 @@ fn on_disk(fstype: &str, mib: u64, options: &[&str], test: impl FnOnce(&Host, &D
             .collect();
         assert!(left.is_empty(), "{left:?}");
     };
-    // Namespaces belong to threads: this one takes its own along when it ends.
+    // A namespace belongs to a thread: when this thread ends, the namespace ends.
     std::thread::scope(|scope| {
         let builder = std::thread::Builder::new().name(name);
         let thread = builder.spawn_scoped(scope, alone).unwrap();
@@ -147,7 +147,7 @@ fn works(host: &Host, driver: &str, fstype: &str) {
     assert!(word.exists(), "automation writes into <zonepath>/root");
     host.clone_from("master", "web[1-3]");
     host.clone_from("web1", "deep");
-    // The origins go first.
+    // The origins are removed first.
     for origin in ["master", "web1"] {
         host.on(origin, &["uninstall", "-F"]).quiet();
     }
@@ -157,7 +157,7 @@ fn works(host: &Host, driver: &str, fstype: &str) {
             "cat /var/word; echo more >>/var/word; mv /var/opt /var/moved; rm /etc/motd; hostname";
         assert_eq!(host.sh(zone, script), format!("of the master\n{zone}"));
     }
-    // Of a running zone, and of the same one halted.
+    // The snapshot is taken of a running zone, and of the same zone halted.
     let ran = host.on("web2", &["snapshot", "live"]).ok();
     assert!(ran.out.contains("The zone stood still for"), "{ran:?}");
     host.sh("web2", "echo later >/var/word");
@@ -176,7 +176,7 @@ fn works(host: &Host, driver: &str, fstype: &str) {
     host.boot("copy");
     assert_eq!(host.sh("copy", "cat /var/word; hostname"), "later\ncopy");
     host.halt("web2");
-    // Enough seals that layers are merged.
+    // This many seals cause a merge of layers.
     for n in 0..10 {
         host.put("web2", &format!("var/n{n}"), n.to_string());
         host.on("web2", &["snapshot", &format!("s{n}")]).quiet();
@@ -228,8 +228,8 @@ fn subvolumes_on_btrfs() {
     });
 }
 
-/// Returns a listing of a tree with the properties that a stream keeps; without the files that make
-/// up a zone's identity.
+/// Returns a listing of a tree with the properties that a stream keeps, without the files of a
+/// zone's identity.
 fn listed(tree: &Path) -> String {
     let script = "export LC_ALL=C; find . -path ./etc -prune -o -type f -printf '%P %m %U %s %n %Ts\n' \
                   -o -type l -printf '%P %l\n' -o -type d -printf '%P %m\n' | sort | tail -n +2";
@@ -288,7 +288,7 @@ fn a_stream_of_btrfs_becomes_a_zone() {
             "plain\none"
         );
         host.halt("plain");
-        // An increment needs what it was made from.
+        // An increment needs the layer from which it was made.
         shell(
             "echo more >source/usr/share/one; btrfs -q subvolume snapshot -r source later; sync -f later",
         );
@@ -316,7 +316,7 @@ fn a_quota_holds_on_btrfs() {
         .quiet();
         host.on("web", &["quota", "60M"]).quiet();
         assert_eq!(storage(host, "web")[7], (60 << 20).to_string());
-        // Also for the top that comes after a seal.
+        // The same is true for the new top after a seal.
         host.on("web", &["snapshot", "one"]).quiet();
         host.boot("web");
         let write = "head -c 100M /dev/zero >/var/big 2>/dev/null; sync /var/big; wc -c </var/big; rm /var/big";
@@ -347,9 +347,9 @@ fn a_full_disk_in_the_middle_of_many_clones() {
     on_disk("ext4", 96, &["-m", "0", "-N", "16384"], |host, disk| {
         host.install("master");
         host.put("master", "var/word", "of the master\n");
-        // The first clone seals; that is not what is tried here.
+        // The first clone seals the origin's top, which is not part of this test.
         host.clone_from("master", "web1");
-        // A clone takes about 7 KiB of it.
+        // A clone takes about 7 KiB of the free space.
         let filler = disk.fill(64 << 10);
         let ran = host.on("web[2-40]", &["clone", "--create", "master"]);
         assert_eq!(ran.code(), Some(1), "{ran:?}");
@@ -363,7 +363,7 @@ fn a_full_disk_in_the_middle_of_many_clones() {
             .map(|(name, _)| name)
             .collect();
         assert!((2..40).contains(&finished.len()), "{finished:?}");
-        // Many are cloned at a time, and any of them may find the disk full.
+        // Many zones are cloned at a time, and each clone may find the disk full.
         let missing: Vec<String> = (1..=40)
             .map(|number| format!("web{number}"))
             .filter(|name| !finished.contains(name))
@@ -376,7 +376,7 @@ fn a_full_disk_in_the_middle_of_many_clones() {
                 && first.contains("No space left"),
             "{ran:?}"
         );
-        // Nothing half is left of those that failed.
+        // A failed clone leaves nothing.
         assert!(
             states(host).iter().all(|(_, state)| state != "incomplete"),
             "{ran:?}"
@@ -393,7 +393,7 @@ fn a_full_disk_in_the_middle_of_many_clones() {
             );
             host.halt(zone);
         }
-        // The rest of the work, with room for it.
+        // With free space, the rest of the clones succeed.
         let mut rest: Vec<&str> = missing.iter().flat_map(|name| ["-z", name]).collect();
         rest.extend(["clone", "--create", "master"]);
         host.zoneadm(&rest).quiet();

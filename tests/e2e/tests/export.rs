@@ -1,4 +1,4 @@
-//! `zoneadm export` and `import`: a zone as one file, from anybody.
+//! Tests `zoneadm export` and `import`: a zone as one file, from any source.
 
 use std::fs;
 use std::io::Read;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use e2e::run::run;
 use e2e::{Host, start, wait_for};
 
-/// Runs a program of the machine's; it must succeed.
+/// Runs a program of the machine, which must succeed.
 #[track_caller]
 fn sh(script: &str) -> String {
     let mut command = Command::new("sh");
@@ -29,7 +29,7 @@ fn a_zone_goes_into_a_file_and_comes_back() {
     );
     let file = here.path("web.tar.zst");
     let file = file.to_str().unwrap();
-    // Of a running zone a snapshot goes, and none is left.
+    // The export of a running zone uses a snapshot, and removes it.
     let ran = here.on("web", &["export", file]).ok();
     assert!(ran.out.contains("Exported "), "{ran:?}");
     assert_eq!(here.on("web", &["snapshots", "-p"]).ok().out, "");
@@ -58,14 +58,14 @@ fn a_zone_goes_into_a_file_and_comes_back() {
         "kept\nkept\n4750:2\ngone"
     );
     there.halt("web");
-    // Under another name; what is there already is not written over.
+    // The import uses another name, and does not replace existing files.
     there
         .on("web", &["import", file])
         .mentions(1, "is already installed");
     let _ = there.on("web2", &["import", file]).ok();
     assert_eq!(there.row("web2").zonepath, "/zones/web2");
     assert_ne!(there.row("web2").uuid, there.row("web").uuid);
-    // Through a pipe, as any archive.
+    // The import reads from a pipe, as with any archive.
     let out = here.path("piped");
     let ran = run(
         &mut here.command("zoneadm", &["-z", "web", "export", "relative"]),
@@ -95,7 +95,7 @@ fn a_path_that_cannot_be_written_costs_nothing() {
         assert_eq!(ran.out, "", "{ran:?}");
         ran.mentions(1, text);
     }
-    // The file of an export that fails later is removed.
+    // The file of a failed export is removed.
     if Path::new("/usr/bin/gpg").exists() {
         let file = host.path("web.tar.gpg");
         let words = ["export", "--gpg", "no-such-key", file.to_str().unwrap()];
@@ -107,13 +107,14 @@ fn a_path_that_cannot_be_written_costs_nothing() {
     host.halt("web");
 }
 
-/// Exports the running zone to somebody who does not read, until it is at work; then kills it.
+/// Starts an export of the running zone into a pipe without a reader, waits until the export has
+/// started, and kills it.
 fn killed_export(host: &Host) {
     let mut export = host.command("zoneadm", &["-z", "web", "export", "-"]);
     let mut export = start(export.stdout(Stdio::piped()));
     let of_this = wait_for("snapshot to export", || snapshots(host).pop());
     assert!(of_this.starts_with("export-"), "{of_this}");
-    // Nobody takes away what is in use.
+    // A snapshot that is in use is not removed.
     let other = host.path("/other");
     let _ = host.on("web", &["export", other.to_str().unwrap()]).ok();
     assert_eq!(snapshots(host), [of_this.as_str()]);
@@ -122,7 +123,7 @@ fn killed_export(host: &Host) {
     assert_eq!(snapshots(host), [of_this.as_str()]);
 }
 
-/// The names of the zone's snapshots.
+/// Returns the names of the zone's snapshots.
 fn snapshots(host: &Host) -> Vec<String> {
     let ran = host.on("web", &["snapshots", "-p"]).ok();
     let second = |line: &str| line.split(':').nth(1).unwrap_or_default().to_owned();
@@ -132,14 +133,14 @@ fn snapshots(host: &Host) -> Vec<String> {
 #[test]
 fn a_locked_zone_names_the_command_that_holds_the_lock() {
     let Some(host) = Host::with_web() else { return };
-    // More than a pipe holds, however it is compressed.
+    // The export is larger than the buffer of a pipe, with any compression.
     let mut noise = Vec::new();
     let random = fs::File::open("/dev/urandom").unwrap();
     random.take(1 << 20).read_to_end(&mut noise).unwrap();
     host.put("web", "root/noise", noise);
     let mut export = host.command("zoneadm", &["-z", "web", "export", "-"]);
     let mut export = start(export.stdout(Stdio::piped()));
-    // It holds the lock from before its first byte to its last.
+    // The export holds the zone's lock from before its first byte to its last byte.
     let mut first = [0];
     let out = export.stdout.as_mut().unwrap();
     out.read_exact(&mut first).unwrap();
@@ -159,19 +160,19 @@ fn a_locked_zone_names_the_command_that_holds_the_lock() {
 #[test]
 fn a_killed_export_of_a_running_zone_leaves_nothing_for_long() {
     let Some(host) = Host::with_web() else { return };
-    // More than a pipe holds, however it is compressed.
+    // The export is larger than the buffer of a pipe, with any compression.
     let mut noise = Vec::new();
     let random = fs::File::open("/dev/urandom").unwrap();
     random.take(1 << 20).read_to_end(&mut noise).unwrap();
     host.put("web", "root/noise", noise);
     host.boot("web");
     killed_export(&host);
-    // The next one takes it away, and its own.
+    // The next export removes this snapshot, and its own one.
     let file = host.path("/whole");
     let _ = host.on("web", &["export", file.to_str().unwrap()]).ok();
     assert!(snapshots(&host).is_empty());
     killed_export(&host);
-    // So does the next boot; what people named so stays.
+    // The next boot removes it as well. A user's snapshot with a similar name stays.
     let _ = host.on("web", &["snapshot", "export-mine"]).ok();
     host.halt("web");
     host.boot("web");
@@ -218,7 +219,7 @@ fn an_archive_is_encrypted_for_its_recipient() {
     let _ = run(&mut end, b"");
 }
 
-/// An archive with this configuration and these commands before it is packed.
+/// Makes an archive with this configuration. The commands run before the archive is packed.
 fn archive(host: &Host, more: &str, script: &str) -> String {
     let tree = host.path("forged");
     let file = host.path("forged.tar.zst");
@@ -251,7 +252,7 @@ fn an_archive_from_anybody_does_no_harm() {
     refuse(&archive(&host, "", "rm -r bin etc"), "no root file system");
     let outside = host.path("outside");
     fs::write(&outside, "safe\n").unwrap();
-    // A name that leads out through a link.
+    // This name leads outside through a link.
     let through = archive(
         &host,
         "",

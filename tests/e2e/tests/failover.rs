@@ -1,4 +1,4 @@
-//! Storage of a zone that goes from a host that died to another one.
+//! Tests zone storage that moves from a failed host to another one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use rustix::fs::CWD;
 use sys::mount::Extent;
 use sys::process::ns;
 
-/// The field of a zone's line that has its uuid.
+/// Returns the uuid field of the zone's line.
 fn uuid(host: &Host) -> String {
     let listed = host.on("web", &["list", "-p"]).ok();
     listed.text().split(':').nth(4).unwrap().to_owned()
@@ -18,7 +18,7 @@ fn uuid(host: &Host) -> String {
 fn the_root_of_a_host_that_died_is_taken_over_and_never_removed() {
     let Some(died) = Host::new() else { return };
     died.configure("web", "");
-    // No clone: on a file system of its own all layers are in the zonepath.
+    // The zone is not a clone: on its own file system all layers are in the zonepath.
     let _ = died.on("web", &["install"]).ok();
     let Some(next) = Host::new() else { return };
     next.configure("web", "");
@@ -42,7 +42,7 @@ fn the_root_of_a_host_that_died_is_taken_over_and_never_removed() {
     next.boot("web");
     next.on("web", &["halt"]).quiet();
 
-    // The host that died returns: its mount point is empty.
+    // The failed host returns: its mount point is empty.
     for words in [&["boot"][..], &["uninstall", "-F"], &["detach"]] {
         died.on("web", words).mentions(
             1,
@@ -58,19 +58,19 @@ fn the_root_of_a_host_that_died_is_taken_over_and_never_removed() {
     assert_eq!(uuid(&died), was);
     assert!(from.exists(), "the mount point");
 
-    // And back.
+    // The storage moves back.
     fs::remove_dir(&from).unwrap();
     fs::rename(&to, &from).unwrap();
     died.on("web", &["attach", "-F"]).quiet();
     assert_eq!(uuid(&died), was);
-    // A root that is lost for good takes a word of its own.
+    // A root that is lost for good needs an explicit option.
     fs::create_dir(&to).unwrap();
     next.on("web", &["mark", "incomplete"]).quiet();
     next.on("web", &["uninstall", "-F"]).quiet();
     assert_eq!(next.state("web"), "configured");
 }
 
-/// A mount of the zonepath of one host at that of another one.
+/// Mounts the zonepath of one host at the same path of another one.
 struct Shared(PathBuf);
 
 impl Shared {
@@ -120,7 +120,7 @@ fn a_zonepath_on_shared_storage_is_used_by_the_host_that_attached_it_last() {
     second.boot("web");
     second.halt("web");
 
-    // The first host forgets the zone, and takes it back later.
+    // The first host forgets the zone, and attaches it again later.
     first.on("web", &["detach", "-F"]).quiet();
     assert_eq!(first.state("web"), "configured");
     first
@@ -131,7 +131,7 @@ fn a_zonepath_on_shared_storage_is_used_by_the_host_that_attached_it_last() {
     first.boot("web");
     first.halt("web");
 
-    // Without detach -F, and while the zone runs: the zone can be ended there, no more.
+    // Without detach -F, and while the zone runs elsewhere, the zone can only be halted there.
     second.on("web", &["attach", "-F"]).quiet();
     second.boot("web");
     first.on("web", &["attach", "-F"]).quiet();

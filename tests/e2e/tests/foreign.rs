@@ -1,4 +1,4 @@
-//! Zones whose programs are for another processor than the host's.
+//! Tests zones with programs for another processor architecture than the host's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use e2e::Host;
 
 const QEMU: &str = "/usr/bin/qemu-aarch64-static";
 
-/// An arm64 program by hand: writes what processor it is for, and ends with status 7.
+/// A handmade arm64 program that writes its architecture and exits with status 7.
 fn program() -> Vec<u8> {
     const LENGTH: u32 = 12;
     let text: &[u8; LENGTH as usize] = b"for aarch64\n";
@@ -37,7 +37,7 @@ fn program() -> Vec<u8> {
     for word in [64u16, 56, 1, 0, 0, 0] {
         file.extend(word.to_le_bytes());
     }
-    // One segment, readable and executable: all of the file.
+    // The file has one segment, readable and executable.
     file.extend(1u32.to_le_bytes());
     file.extend(5u32.to_le_bytes());
     for word in [0, start, start, size, size, 0x1000] {
@@ -48,7 +48,7 @@ fn program() -> Vec<u8> {
     file
 }
 
-/// Returns whether the kernel has interpreters for each user namespace, as from 6.7 on.
+/// Returns true if each user namespace has its own interpreters, as since Linux 6.7.
 fn is_new_enough() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map(str::parse::<u32>);
@@ -58,8 +58,8 @@ fn is_new_enough() -> bool {
     (major, minor) >= (6, 7)
 }
 
-/// A root with a static busybox for arm64, from the machine's own mirror, kept for the
-/// next time.
+/// Returns a root with a static busybox for arm64, downloaded from the machine's mirror and kept
+/// for the next run.
 fn arm64_root() -> Result<PathBuf, String> {
     let cache = std::env::temp_dir().join("zones-test-roots");
     let (made, half) = (cache.join("arm64.tar"), cache.join("arm64.half.tar"));
@@ -104,7 +104,7 @@ fn programs_for_arm64_run_in_the_zone_and_nowhere_else() {
     .quiet();
     host.on("arm", &["install", "-d", &tree.to_string_lossy()])
         .quiet();
-    // A registration of the host's own does as well: then the zone needs none.
+    // A registration of the host is enough: then the zone needs none.
     let by_host = Path::new("/proc/sys/fs/binfmt_misc/qemu-aarch64").exists();
     if !by_host {
         let plan = host.on("arm", &["boot", "-n"]).ok().out;
@@ -121,7 +121,7 @@ fn programs_for_arm64_run_in_the_zone_and_nowhere_else() {
         ("for aarch64\n", Some(7)),
         "{ran:?}"
     );
-    // The host itself cannot run it.
+    // The host itself cannot run this program.
     let outside = Command::new(tree.join("bin/sh")).status();
     assert_eq!(outside.is_ok(), by_host, "{outside:?}");
     host.halt("arm");

@@ -1,4 +1,4 @@
-//! Zones on a disk that is full, with the index and the state of running zones on it too.
+//! Tests zones on a full disk, which also holds the index and the state of running zones.
 
 use std::fs;
 use std::io::Write;
@@ -9,10 +9,10 @@ use e2e::run::run;
 use e2e::{Host, wait_for};
 use sys::process::ns;
 
-/// Size of the disk: two sparse zones take some 36 MiB.
+/// Size of the disk. Two sparse zones take about 36 MiB.
 const DISK: &str = "size=64m,mode=755";
 
-/// A small file system at the root of a host, which is dropped after it.
+/// A small file system at the root of a host. It must be dropped after the host.
 struct Disk<'a>(&'a Path);
 
 impl<'a> Disk<'a> {
@@ -27,7 +27,7 @@ impl<'a> Disk<'a> {
 impl Drop for Disk<'_> {
     fn drop(&mut self) {
         let lazy = std::thread::panicking().then_some("-l");
-        // A zoneadmd that has answered may still be closing its zone's root.
+        // zoneadmd may still be closing the zone's root after its answer.
         wait_for("the end of the disk", || {
             let done = Command::new("umount").args(lazy).arg(self.0).output();
             done.is_ok_and(|done| done.status.success()).then_some(())
@@ -35,7 +35,7 @@ impl Drop for Disk<'_> {
     }
 }
 
-/// Writes to a file until its disk is full.
+/// Writes to a file until the disk is full.
 fn fill(file: &mut fs::File) {
     for size in [4096, 1] {
         while file.write_all(&vec![1; size]).is_ok() {}
@@ -70,7 +70,7 @@ fn a_full_disk_ends_no_zone_by_itself_and_keeps_none_from_being_halted_and_remov
         assert_eq!(host.state(zone), "installed");
         host.on(zone, &["boot"]).mentions(1, &full(zone));
     }
-    // The files of the zones in /run are gone, which made room there.
+    // The zones' files in /run are gone, which has freed some space.
     fill(&mut file);
     host.on("other", &["uninstall", "-F"]).quiet();
     assert_eq!(host.state("other"), "configured");

@@ -1,5 +1,5 @@
-//! Traps: devices, set-id programs, links and floods that a zone or somebody on
-//! the host has prepared.
+//! Tests traps: devices, set-id programs, links and floods that a zone or a user of the host has
+//! prepared.
 
 use std::fs;
 use std::io::Read;
@@ -10,7 +10,7 @@ use std::process::Command;
 use e2e::inside::all_fail;
 use e2e::{Host, cgroup};
 
-/// A folder of the host that only root reaches, to be shared with a zone.
+/// A folder of the host that only root can enter, to be shared with a zone.
 fn closed_folder(host: &Host) -> PathBuf {
     let shared = host.path("/shared");
     fs::create_dir(&shared).unwrap();
@@ -24,7 +24,7 @@ fn a_zone_has_only_harmless_devices() {
         return;
     };
     let shared = closed_folder(&host);
-    // The disk that this very folder is on, as a node that somebody left lying.
+    // A device node of the disk with this folder, which a careless administrator has left.
     let disk = fs::metadata(&shared).unwrap().dev();
     let (major, minor) = (libc::major(disk).to_string(), libc::minor(disk).to_string());
     let mknod = |path: &Path, kind: &str, major: &str, minor: &str| {
@@ -107,16 +107,16 @@ fn set_id_programs_work_in_the_zone_and_nowhere_else() {
         id.out.contains("uid=1000(joe)") && id.out.contains("euid=0(root)"),
         "{id:?}"
     );
-    // One of the host's: it reads the shadow of the zone, which joe may not.
+    // A set-id program of the host: it reads the zone's /etc/shadow, which joe must not read.
     let status = host
         .zlogin(&["-l", "joe", "web", "cat /etc/shadow 2>/dev/null; passwd -S"])
         .ok();
     assert!(status.out.starts_with("joe L "), "{status:?}");
-    // In a folder of the host that the zone may write they do not work...
+    // In a folder of the host that the zone can write, set-id programs have no effect ...
     let _ = host.zlogin(&["web", "cp /usr/bin/id /shared/id && chmod 4755 /shared/id"]);
     let id = host.zlogin(&["-l", "joe", "web", "/shared/id"]);
     assert!(!id.out.contains("euid=0"), "{id:?}");
-    // ... and no user of the host may reach what the zone leaves there.
+    // ... and no user of the host can reach files that the zone leaves there.
     host.halt("web");
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
     host.on("web", &["boot"]).mentions(1, "users of this host");
@@ -130,8 +130,8 @@ fn a_root_full_of_traps_boots_or_is_refused() {
         return;
     };
     host.clone_from("master", "trap");
-    // The zone has a folder of the same path, so that the links lead somewhere; the one
-    // of the host can be written by everybody, so that only the path keeps them out.
+    // The zone has a folder with the same path, so that its links lead there. All users can write
+    // to the host's folder, so only the path lookup keeps the zone's links out.
     let outside = host.path("/outside");
     fs::create_dir(&outside).unwrap();
     fs::set_permissions(&outside, fs::Permissions::from_mode(0o1777)).unwrap();
@@ -174,7 +174,7 @@ fn files_that_a_zone_leaves_for_the_host_are_only_files() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
-    // What programs on the host read of a zone, replaced by ways out.
+    // The zone replaces the files that programs of the host read by links that lead outside.
     host.sh("web", "cd /etc && for name in hostname hosts machine-id passwd; do mv $name $name.kept; ln -s /../../../../../../etc/$name $name; done");
     let mut before = String::new();
     fs::File::open("/etc/hosts")

@@ -1,5 +1,5 @@
-//! Two hundred and more archives and images that are not what they should be: each ends
-//! in one line, and leaves the zone configured and nothing else anywhere.
+//! Tests more than two hundred invalid archives and images. Each causes one line of error, leaves
+//! the zone configured, and leaves no other file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use e2e::{Host, Random, run};
 use oci::Digest;
 use oci::layout::{INDEX, MARK, blob_name};
 
-/// The zone that all of them are to become.
+/// The zone that each install tries to make.
 const ZONE: &str = "bad";
 
-/// A host with a zone, and a folder that must stay as it is.
+/// A host with a zone, and a folder that must not change.
 struct Trial {
     host: Host,
     outside: PathBuf,
@@ -39,7 +39,7 @@ impl Trial {
         })
     }
 
-    /// Tries an archive; `why` is part of the one line that must come.
+    /// Tries to install an archive. The one line of error must contain `why`.
     fn archive(&mut self, bytes: &[u8], why: &str) {
         let path = self.host.path("/archive");
         fs::write(&path, bytes).unwrap();
@@ -94,7 +94,7 @@ impl Trial {
         }
     }
 
-    /// Tries a layout.
+    /// Tries to install a layout.
     fn layout(&mut self, folder: &Path, what: &str, why: &str) {
         let path = PathBuf::from(format!("oci:{}", folder.display()));
         self.install(&path, what, why);
@@ -102,7 +102,7 @@ impl Trial {
     }
 }
 
-/// A sound archive of some files.
+/// Returns a valid archive of some files.
 fn sound() -> Vec<u8> {
     let mut members = vec![folder("usr"), folder("usr/bin"), link("bin", "usr/bin")];
     let mut random = Random::new(7);
@@ -163,7 +163,7 @@ fn tar_archives() {
         bytes[257..265].copy_from_slice(b"ustar  \0");
         bytes[386..398].copy_from_slice(b"00000000000\0");
         bytes[398..410].copy_from_slice(b"77777777777\0");
-        // The real size: four tebibytes.
+        // The size field says four tebibytes.
         bytes[483..495].copy_from_slice(&[0x80, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0]);
         bytes[148..156].copy_from_slice(b"        ");
         let sum: u32 = bytes[..512].iter().map(|byte| u32::from(*byte)).sum();
@@ -320,7 +320,7 @@ fn tar_archives() {
         trial.archive(&whole[..cut], "");
         let cut = random.index(packed.len() - 1);
         trial.archive(&packed[..cut], "");
-        // Not in the part of the header that nothing depends on.
+        // These bytes of the header are ignored by every reader.
         let mut flipped = packed.clone();
         let at = 10 + random.index(packed.len() - 10);
         flipped[at] ^= 1 << random.index(8);
@@ -333,7 +333,7 @@ fn tar_archives() {
     }
     println!("{} archives refused", trial.tried);
     assert!(trial.tried >= 145, "{}", trial.tried);
-    // What is sound is taken.
+    // The unchanged archive is accepted.
     let path = trial.host.path("/archive");
     fs::write(&path, &packed).unwrap();
     trial
@@ -342,7 +342,7 @@ fn tar_archives() {
         .quiet();
 }
 
-/// A member of a cpio archive: kind and permissions, names of the file, name, content.
+/// Returns a member of a cpio archive: kind and permissions, number of names, name, content.
 fn cpio(mode: u32, links: u32, name: &str, content: &[u8]) -> Vec<u8> {
     let size = u32::try_from(content.len()).unwrap();
     let length = u32::try_from(name.len()).unwrap() + 1;
@@ -492,7 +492,8 @@ fn container_images() {
         let image = make(upper(&members));
         trial.layout(&image.folder, why, why);
     }
-    // Through a link of the layer below: it leads to a folder of the zone, never out.
+    // This name leads through a link of the layer below, to a folder of the zone, and never
+    // outside.
     let image = make(upper(&[file("out/evil", b"x")]));
     let path = format!("oci:{}", image.folder.display());
     trial.host.on(ZONE, &["install", "-a", &path]).quiet();
@@ -501,7 +502,7 @@ fn container_images() {
     trial.assert_no_trace("a link to the outside below");
     fs::remove_dir_all(&place).unwrap();
 
-    // The documents.
+    // The documents of a layout.
     let sound = upper(&[file("etc/b", b"b")]);
     let change = |name: &str, text: &[u8]| {
         let image = make(sound.clone());
@@ -589,7 +590,8 @@ fn container_images() {
         fs::write(&blob, bytes).unwrap();
         trial.layout(&image.folder, "a flipped bit", "sha256:");
     }
-    // Right digests of what is wrong: layers that are none, and another content.
+    // The digests are correct, but the content is invalid: layers that are not archives, and
+    // content of another type.
     for (layer, why) in [
         (b"no archive".to_vec(), ""),
         (sound[..600].to_vec(), ""),
@@ -632,7 +634,7 @@ fn container_images() {
     let whole = fs::read(&tar).unwrap();
     let mut random = Random::new(9);
     for _ in 0..15 {
-        // Behind the first header, by which it is known.
+        // The change is behind the first header, by which the format is recognized.
         let cut = 512 + random.index(6 * 512);
         trial.archive(&whole[..cut], "");
     }
@@ -642,7 +644,7 @@ fn container_images() {
     assert!(trial.tried >= 60, "{}", trial.tried);
 }
 
-/// Puts another configuration into an image, with all digests right.
+/// Replaces the configuration of an image, and corrects all digests.
 fn replace_config(image: &Image, old: &Digest, config: &[u8]) {
     let put = |bytes: &[u8]| {
         let digest = Digest::of(bytes);

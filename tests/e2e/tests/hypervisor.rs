@@ -1,4 +1,4 @@
-//! Hypervisors in zones: each holds its guest to the zone's own limits.
+//! Tests hypervisors in zones: the zone's limits also limit the guests.
 
 use std::fs;
 use std::path::Path;
@@ -11,16 +11,16 @@ const QEMU: &str = "/usr/bin/qemu-system-x86_64";
 /// The file to which the zone's QEMU writes its guest's output.
 const SAID: &str = "root/said";
 
-/// A disk whose guest says `G` on its serial line and then keeps its processor busy.
+/// A disk whose boot code writes `G` to the serial line and then keeps its processor busy.
 fn disk() -> Vec<u8> {
-    // mov dx, 0x3f8; mov al, 'G'; out dx, al; jmp to itself
+    // The instructions are: mov dx, 0x3f8; mov al, 'G'; out dx, al; jmp to itself
     let mut sector = vec![0xba, 0xf8, 0x03, 0xb0, b'G', 0xee, 0xeb, 0xfe];
     sector.resize(510, 0);
     sector.extend([0x55, 0xaa]);
     sector
 }
 
-/// A command that starts a guest with so many MiB, all of them taken at once.
+/// Returns a command that starts a guest with this many MiB, all allocated at once.
 fn guest(mib: u32) -> String {
     format!(
         "{QEMU} -accel tcg -m {mib} -mem-prealloc -nodefaults -display none -serial file:/{SAID} \
@@ -49,7 +49,7 @@ fn clones_of_a_master_run_a_guest_each_within_their_caps() {
     if !Path::new(QEMU).exists() {
         return e2e::skip("no QEMU (package qemu-system-x86)");
     }
-    // Sparse: the host's QEMU is in the zone without being installed there.
+    // The zone is sparse: it has the host's QEMU without an installation.
     let devices = "add device; set match=/dev/kvm; end; add device; set match=/dev/net/tun; end; ";
     let caps = "add capped-cpu; set ncpus=0.25; end; \
                 add capped-memory; set physical=192M; set swap=192M; end";
@@ -68,7 +68,7 @@ fn clones_of_a_master_run_a_guest_each_within_their_caps() {
             fs::read(&said).ok().filter(|text| text.contains(&b'G'))
         });
     }
-    // Both guests are busy without end; neither zone gets more than its quarter.
+    // Both guests are always busy, and neither zone gets more than a quarter of a CPU.
     let before = zones.map(|zone| used(&host, zone));
     let began = Instant::now();
     std::thread::sleep(std::time::Duration::from_secs(4));
@@ -78,7 +78,7 @@ fn clones_of_a_master_run_a_guest_each_within_their_caps() {
         .map(|(zone, before)| used(&host, zone) - before)
         .collect();
     let wall = began.elapsed().as_micros();
-    // A quarter of each tenth of a second, and one tenth more than began and ended.
+    // The limit is a quarter of each period of 0.1 s. One more period may have begun and not ended.
     let most = (wall / 4 + 2 * 25_000) * 108 / 100;
     for (zone, spent) in zones.iter().zip(&spent) {
         assert!(
@@ -86,7 +86,7 @@ fn clones_of_a_master_run_a_guest_each_within_their_caps() {
             "{zone}: {spent} us in {wall} us"
         );
     }
-    // A guest that is larger than the zone ends; that of the other zone does not.
+    // A guest that is larger than its zone's limit is killed, and the other zone's guest is not.
     let ran = host.zlogin(&["user1", &guest(512)]);
     assert_ne!(ran.code(), Some(0), "{ran:?}");
     host.sh("user2", "kill -0 $(pidof qemu-system-x86_64)");

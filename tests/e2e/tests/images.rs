@@ -1,4 +1,5 @@
-//! The image store: imported once, stood on by many, gone when nobody needs it.
+//! Tests the image store: an image is imported once, used by many zones, and removed when nothing
+//! uses it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +10,7 @@ use e2e::run::run;
 use e2e::{Host, Ran};
 use serde_json::Value;
 
-/// A small root, made anew in each host; `word` makes it different from others.
+/// Makes a small root. `word` makes it different from other roots.
 fn tree(host: &Host, word: &str) -> PathBuf {
     let tree = host.path("/trees").join(word);
     for name in ["bin", "sbin", "etc", "usr/bin", "var"] {
@@ -33,7 +34,7 @@ fn zoneimg(host: &Host, words: &[&str]) -> Ran {
     run(&mut host.command("zoneimg", words), b"")
 }
 
-/// Imports and returns the digest.
+/// Imports an image and returns its digest.
 #[track_caller]
 fn import(host: &Host, words: &[&str]) -> String {
     let ran = zoneimg(host, &[&["import"], words].concat()).ok();
@@ -70,7 +71,7 @@ fn install(host: &Host, zone: &str, image: &str) {
     host.on(zone, &["install", "-i", image]).quiet();
 }
 
-/// A file of a halted zone as the zone would see it.
+/// Returns a file of a halted zone as the zone would see it.
 #[track_caller]
 fn content(host: &Host, zone: &str, path: &str) -> String {
     host.on(zone, &["mount"]).quiet();
@@ -123,7 +124,7 @@ fn import_refuses_a_file_with_another_digest() {
     zoneimg(&host, &["remove", &digest]).quiet();
     assert_eq!(import(&host, &["--digest", &digest, &file]), digest);
     zoneimg(&host, &["import", "--digest", "junk", &file]).mentions(2, "not a digest");
-    // What is no archive leaves nothing.
+    // A file that is not an archive leaves nothing.
     let noise = host.path("/noise.tar");
     fs::write(&noise, vec![7; 4096]).unwrap();
     zoneimg(&host, &["import", &noise.to_string_lossy()]).mentions(1, "noise.tar");
@@ -230,7 +231,7 @@ fn prune_removes_leftovers_of_a_killed_import() {
     assert!(fs::read_dir(&dead).unwrap().count() > 0);
     zoneimg(&host, &["prune"]).quiet();
     assert!(!dead.exists());
-    // And the same command again does the work.
+    // The same command again completes the work.
     import(&host, &[&tree.to_string_lossy()]);
     assert_eq!(listed(&host).len(), 1);
 }
@@ -292,7 +293,7 @@ fn a_hostile_archive_does_nothing_outside() {
     let ran = zoneimg(&host, &["import", &file]);
     assert!(matches!(ran.code(), Some(0 | 1)), "{ran:?}");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "{ran:?}");
-    // Overlay's own attributes would change what other layers show.
+    // Attributes of overlay in an archive would change what the zone sees of other layers.
     let tree = host.path("/marked");
     fs::create_dir_all(tree.join("usr/bin")).unwrap();
     for name in ["trusted.overlay.opaque", "user.overlay.opaque"] {

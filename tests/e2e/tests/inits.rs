@@ -1,4 +1,4 @@
-//! Inits of other systems: each boots, does what it is told, and ends in order.
+//! Tests the inits of other systems: each boots, carries out orders, and shuts down.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ const INITTAB: &[u8] = b"::sysinit:/bin/touch /etc/started
 ::shutdown:/bin/touch /etc/stopped
 ";
 
-/// A small system whose init is busybox' own.
+/// Makes a small system with the init of busybox.
 fn with_busybox(host: &Host) -> Option<PathBuf> {
     let mut members = system(&busybox()?);
-    // The later member of a name is the one that stays.
+    // Of two members with one name, the later one stays.
     members.push(link("sbin/init", "../bin/busybox"));
     for name in ["reboot", "poweroff"] {
         members.push(link(&format!("bin/{name}"), "busybox"));
@@ -53,7 +53,7 @@ fn the_init_of_busybox_goes_by_its_table() {
     host.on("tiny", &["shutdown"]).quiet();
     assert_eq!(host.state("tiny"), "installed");
     assert!(etc.join("stopped").exists(), "it ended in order");
-    // What is said inside.
+    // The messages inside the zone.
     for name in ["started", "stopped"] {
         fs::remove_file(etc.join(name)).unwrap();
     }
@@ -63,7 +63,7 @@ fn the_init_of_busybox_goes_by_its_table() {
     let _ = host.zlogin(&["tiny", "reboot"]);
     started();
     assert!(etc.join("stopped").exists(), "it ended in order");
-    // The new init takes signals once it has begun with its table.
+    // The new init accepts signals after it has started to read its table.
     fs::remove_file(etc.join("stopped")).unwrap();
     wait_for("the zone after its reboot", || {
         (host.state("tiny") == "running").then_some(())
@@ -77,7 +77,7 @@ fn the_init_of_busybox_goes_by_its_table() {
     host.halt("other");
 }
 
-/// Debian with another init than systemd.
+/// Makes a Debian system with another init than systemd.
 fn comes_and_goes(name: &str, packages: &str, is_up: &str, first: &str) {
     let Some(host) = Host::new() else { return };
     if std::env::var_os("ZONES_TEST_LONG").is_none_or(|value| value.is_empty()) {
@@ -88,8 +88,8 @@ fn comes_and_goes(name: &str, packages: &str, is_up: &str, first: &str) {
         Err(why) => return e2e::skip(&format!("no root: {why}")),
     };
     install(&host, "other", &root);
-    // What sysvinit does when it is told that power fails is in its table, and Debian's
-    // names a program that no package has.
+    // The table of sysvinit has the program for a power failure. In Debian's table, no package
+    // contains this program.
     let table = host.top("other").join("etc/inittab");
     if let Ok(text) = fs::read_to_string(&table) {
         let text = text.replace("/etc/init.d/powerfail start", "/sbin/init 0");

@@ -32,7 +32,7 @@ fn a_zone_cannot_see_kill_or_trace_processes_of_the_host() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
-    // A process of the host that anybody could see.
+    // Starts a process of the host that every user can see.
     let mut victim = Victim::start();
     let pid = victim.0.id();
     let seen = host.sh(
@@ -50,7 +50,7 @@ fn a_zone_cannot_see_kill_or_trace_processes_of_the_host() {
     for call in [libc::SYS_kill, libc::SYS_ptrace, libc::SYS_pidfd_open] {
         let arguments = match call {
             libc::SYS_kill => format!("{pid}, 9"),
-            // PTRACE_ATTACH
+            // The request is PTRACE_ATTACH.
             libc::SYS_ptrace => format!("16, {pid}, 0, 0"),
             _ => format!("{pid}, 0"),
         };
@@ -59,7 +59,7 @@ fn a_zone_cannot_see_kill_or_trace_processes_of_the_host() {
             "-1 No such process"
         );
     }
-    // Everybody it can see is its own.
+    // Every process that the zone sees is its own.
     host.sh("web", &syscall(libc::SYS_kill, "-1, 0"));
     assert!(victim.0.try_wait().unwrap().is_none(), "the zone killed it");
 }
@@ -91,14 +91,14 @@ fn the_hosts_software_stays_as_it_is() {
             "unshare -Urm mount -o remount,bind,rw /usr",
             "unshare -Urm umount -l /usr",
             "unshare -Urm sh -c \"mount --rbind /usr /mnt && mount -o remount,bind,rw /mnt && touch /mnt/x\"",
-            // Opened for writing through /proc, or overmounted from below.
+            // The zone tries to open files for writing through /proc, and to mount over them.
             "sh -c \"exec 3</usr; touch /proc/self/fd/3/x\"",
             "chattr +i /usr/bin/env",
         ],
     );
     assert!(!Path::new("/usr").join(&marker).exists());
     assert!(!host.sh("web", "ls /usr").is_empty());
-    // A layer above is its own business, and the host does not see it.
+    // The zone may mount over its own mounts, and the host does not see this.
     let over = "mkdir /var/u /var/w && mount -t overlay overlay -o lowerdir=/usr,upperdir=/var/u,workdir=/var/w /mnt";
     let _ = host.zlogin(&["web", &format!("{over} && touch /mnt/{marker}")]);
     assert!(!Path::new("/usr").join(&marker).exists());
@@ -159,8 +159,8 @@ fn the_machine_is_not_administered_from_a_zone() {
     assert!(now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() > 1_000_000_000);
 }
 
-/// A program that makes calls which administer the machine, with arguments that would be
-/// right, and prints what became of each: the first wall is to refuse them, not a check of
+/// A program that makes the system calls with which a machine is administered, with valid
+/// arguments, and prints the result of each. The filter must refuse the calls, not only their
 /// arguments.
 const RIGHT_CALLS: &str = r#"
 sub try { my ($name, $number, @words) = @_; my $result = syscall($number, @words);
@@ -183,8 +183,8 @@ try("delete_module", DELETE, $file, 2048);
 try("kexec_load", KEXEC, 0, 0, 0, 0);
 "#;
 
-/// With `limitpriv` `sys_unfiltered` there is one wall less, and what it refuses is still
-/// refused.
+/// With `sys_unfiltered` in `limitpriv` there is no filter, and the capabilities still refuse these
+/// calls.
 #[test]
 fn a_zone_without_the_filter_cannot_administer_the_machine() {
     let Some(host) = Host::with_web() else { return };
@@ -293,7 +293,7 @@ fn the_kernels_settings_are_out_of_reach() {
             "mount -o remount,bind,rw /sys",
             "umount /sys && mount -t sysfs sysfs /sys",
             "mount -t sysfs sysfs /mnt",
-            // A view of its own shows no more than the zone's /proc does.
+            // A proc mount of the zone itself shows no more than the zone's /proc.
             "mount -t proc proc /mnt; head -c 1 /mnt/kcore | grep -q .",
             "echo h >/mnt/sysrq-trigger",
             "echo 1 >/mnt/sys/kernel/panic",
@@ -324,7 +324,7 @@ fn a_zone_cannot_reach_paths_of_the_host() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
-    // On a sealed layer, so that its root is an overlay of several.
+    // The zone has a sealed layer, so that its root is an overlay of several layers.
     host.halt("web");
     host.clone_from("web", "other");
     host.boot("web");
@@ -350,7 +350,7 @@ fn a_zone_cannot_reach_paths_of_the_host() {
     let groups = host.sh("web", "cat /proc/1/cgroup");
     assert!(!groups.contains(host.cgroup()), "{groups}");
 
-    // The way out of a chroot: keep a folder outside, go up from there.
+    // The known way out of a chroot: keep a folder open outside, and go up from there.
     let up = "chdir \"..\" for 1 .. 64; chroot \".\" or die; opendir my $d, \"/\"; print join \" \", sort readdir $d;";
     let inside = host.sh(
         "web",
@@ -368,7 +368,7 @@ fn a_zone_cannot_reach_paths_of_the_host() {
         host.sh("web", &perl(&format!("chdir \"/proc/1/cwd\"; {up}"))),
         inside
     );
-    // And with the mount namespace of its own taken apart.
+    // The same is tried after the zone has detached mounts of its mount namespace.
     let code = format!(
         "unshare -m sh -c \"umount -l / ; cd / ; {}\"",
         "ls / >/dev/null; ls -d ROOT".replace("ROOT", &root)
@@ -385,7 +385,7 @@ fn control_groups_of_the_host_are_not_administered() {
         "web",
         "mkdir -p /mnt/v2 /mnt/memory /mnt/devices /mnt/freezer /mnt/pids",
     );
-    // Mounting may work: it shows the zone's own part.
+    // The mount may succeed: then it shows only the zone's own part.
     let _ = host.zlogin(&[
         "web",
         "mount -t cgroup2 x /mnt/v2; for one in memory devices freezer pids; do mount -t cgroup -o $one x /mnt/$one; done",

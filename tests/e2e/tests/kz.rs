@@ -1,4 +1,4 @@
-//! Kernel zones: a real guest, in emulation where the host has no KVM.
+//! Tests kernel zones with a real guest, which is emulated if the host has no KVM.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ fn state(host: &Host, zone: &str) -> String {
     host.row(zone).state
 }
 
-/// A line of /proc/PID/status.
+/// Returns a line of /proc/PID/status.
 fn status(pid: i32, name: &str) -> Vec<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
     let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -37,7 +37,7 @@ fn a_guest_lives_as_a_zone() {
     boot(&host, "k1");
     assert_eq!(state(&host, "k1"), "running");
 
-    // A command: what it prints and reads, its status, who runs it.
+    // Tests zlogin commands: output, input, exit status, user.
     let ran = host.zlogin_with(&["k1", "id -u; tr a-z A-Z; echo odd >&2; exit 3"], b"typed");
     assert_eq!(
         (ran.code(), ran.out.as_str(), ran.err.as_str()),
@@ -53,7 +53,7 @@ fn a_guest_lives_as_a_zone() {
     confined(&host);
     console(&host);
 
-    // Without its zoneadmd it lives on, and the next command brings another.
+    // The guest survives the end of its zoneadmd, and the next command starts another zoneadmd.
     let count = |host: &Host| -> u64 {
         let text = host
             .zlogin(&["-n", "k1", "cat /run/count 2>/dev/null || echo 0"])
@@ -68,7 +68,7 @@ fn a_guest_lives_as_a_zone() {
     assert!(host.zoneadmd("k1").is_some(), "adopted");
     console(&host);
 
-    // A restart by the guest is a boot of the zone; its power button ends it.
+    // A reboot by the guest is a boot of the zone. The guest's power button ends the zone.
     let id = |host: &Host| {
         let file = "cat /proc/sys/kernel/random/boot_id";
         host.zlogin(&["-n", "k1", file]).ok().out
@@ -94,7 +94,7 @@ fn a_guest_lives_as_a_zone() {
     assert!(!host.path("/zones/k1").exists());
 }
 
-/// QEMU is nobody, can become nobody else, and sees nothing of the host.
+/// QEMU runs as an unprivileged user, cannot change this user, and sees no files of the host.
 fn confined(host: &Host) {
     let pid = host.init_of("k1");
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
@@ -180,7 +180,8 @@ fn a_clone_shares_what_the_origin_was() {
     done(host.zlogin(&["-n", "k2", "echo second >/etc/mark; sync"]));
     host.on("k2", &["halt"]).quiet();
 
-    // What is ready boots as it was made, whatever is configured by then.
+    // A zone in state ready boots with the configuration with which it was made ready, whatever is
+    // configured since.
     done(host.on("k3", &["ready"]));
     let disk = host.path("/more");
     let file = fs::File::create(&disk).expect("a disk");
@@ -223,7 +224,7 @@ fn install_refuses_files_that_are_no_disk_or_root() {
         assert_eq!(state(&host, "k1"), "configured");
         assert!(!host.path("/zones/k1").exists(), "nothing is left");
     };
-    // A qcow2 that stands on a file of the host.
+    // A qcow2 image whose base is a file of the host.
     let mut header = vec![0; 65536];
     header[..8].copy_from_slice(b"QFI\xfb\0\0\0\x03");
     header[8..16].copy_from_slice(&200u64.to_be_bytes());
@@ -243,7 +244,7 @@ fn install_refuses_files_that_are_no_disk_or_root() {
     assert!(ran.err.contains("no folder boot"), "{ran:?}");
     assert_eq!(host.on("k1", &["install", "-m", "/x.xml"]).code(), Some(2));
 
-    // A disk that is there already is somebody's.
+    // An existing disk belongs to another user or zone.
     let there = host.path("/zones/k1");
     fs::create_dir_all(&there).unwrap();
     fs::set_permissions(&there, fs::Permissions::from_mode(0o700)).unwrap();

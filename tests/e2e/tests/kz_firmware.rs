@@ -1,5 +1,4 @@
-//! Kernel zones that a firmware starts: from images of disks, and from the CD of an
-//! installer.
+//! Tests kernel zones that boot with firmware: from images of disks, and from an installer CD.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -10,7 +9,7 @@ use e2e::machine::{cd, configure, done, has_qemu, hears, loader};
 use e2e::run::run;
 use e2e::{Host, skip};
 
-/// A disk of 4 MiB that says something when it is started from.
+/// A disk of 4 MiB whose boot code writes a text.
 fn disk(says: &str) -> Vec<u8> {
     let mut disk = loader(says);
     disk.resize(4 << 20, 0);
@@ -62,7 +61,7 @@ fn disks_and_cds_are_started_from() {
     hears(&host, "cd", "an installer");
     host.halt("cd");
 
-    // What an installer does: from now on the disk is started from.
+    // The installer writes the disk, so that the zone boots from the disk from now on.
     let disk = fs::File::options()
         .write(true)
         .open(host.path("/zones/cd/disk0"))
@@ -71,7 +70,7 @@ fn disks_and_cds_are_started_from() {
     done(host.on("cd", &["boot"]));
     hears(&host, "cd", "a new system");
     host.halt("cd");
-    // Nobody needs the CD any more.
+    // The CD is no longer needed.
     fs::remove_file(file("x.iso")).unwrap();
     let planned = host.on("cd", &["boot", "-n"]).ok().out;
     assert!(!planned.contains("scsi-cd"), "{planned}");
@@ -99,7 +98,7 @@ fn a_disk_that_is_added_is_made_at_the_next_boot() {
     }
     fs::write(host.path("/disk.raw"), disk("a raw disk")).unwrap();
     configure(&host, "k1", "");
-    // A relative path begins in the working directory.
+    // A relative path starts at the working directory.
     let mut install = host.command("zoneadm", &["-z", "k1", "install", "-a", "disk.raw"]);
     install.current_dir(host.root());
     done(run(&mut install, b""));
@@ -110,7 +109,7 @@ fn a_disk_that_is_added_is_made_at_the_next_boot() {
     let added = host.path("/zones/k1/disk1");
     let planned = host.on("k1", &["boot", "-n"]).ok().out;
     assert!(planned.contains("disk1") && !added.exists(), "{planned}");
-    // A crash left this of an earlier try.
+    // This file is left from an earlier attempt that crashed.
     fs::write(&added, "").unwrap();
     let said = host.on("k1", &["boot"]).ok().err;
     assert!(said.contains("disk1 was added since"), "{said}");
@@ -132,7 +131,7 @@ fn a_disk_that_is_added_is_made_at_the_next_boot() {
     file.read_exact_at(&mut head, 0).unwrap();
     assert_eq!(&head, b"kept");
 
-    // One that an administrator lost is not taken for a new one.
+    // A disk that an administrator lost is not replaced by a new one.
     fs::rename(&added, host.path("/lost")).unwrap();
     host.on("k1", &["boot"]).mentions(1, "disk1");
     assert!(!added.exists());

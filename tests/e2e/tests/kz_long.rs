@@ -1,4 +1,4 @@
-//! Long rounds of kernel zones: `ZONES_TEST_LONG`, as `./check --long` sets it.
+//! Long tests of kernel zones: they run with `ZONES_TEST_LONG`, which `./check --long` sets.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +30,8 @@ fn four_suspend_at_once() {
     }
     done(host.on("k*", &["boot"]));
     let id = |zone: &str| host.sh(zone, "cat /proc/sys/kernel/random/boot_id");
-    // As much as there is room for: it takes long enough for all to be at it at once.
+    // The images use most of the free space, so that each suspend takes long enough for all to
+    // overlap.
     let fill = |zone: &str| {
         let make = format!("head -c 70000000 /dev/urandom >/run/data; echo {zone} >>/run/data");
         host.sh(zone, &format!("{make}; md5sum /run/data"))
@@ -60,8 +61,8 @@ fn four_suspend_at_once() {
     let least = times.iter().copied().fold(f64::MAX, f64::min);
     let most = times.iter().copied().fold(0.0, f64::max);
     println!("from {least} to {most} s, all of them {took:.3} s");
-    // The first one and the last one are alone for a while, with four times the share of
-    // the others; as much again is the host's.
+    // The first and the last zone run alone for a while, with four times the share of the others.
+    // The host has as much again.
     assert!(most <= 8.0 * least, "not fair: {times:?}");
     done(host.on("k*", &["boot"]));
     let after = zones.map(|zone| {

@@ -1,5 +1,5 @@
-//! Tests the parts of a kernel zone beside its first disk: network cards in the zone's networks,
-//! more disks; and its remains when its kernel panics.
+//! Tests the parts of a kernel zone besides its first disk: network cards in the zone's networks,
+//! further disks, and the core dump after a kernel panic.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,8 +9,8 @@ use e2e::lan::{Lan, face};
 use e2e::machine::{auxiliary, boot, configure, done, guest, install};
 use e2e::{At, Host, World, wait_for};
 
-/// Two cards: on a link of the host, and on nothing in particular. A second disk that
-/// would be first in the order but for its number.
+/// Adds two network cards: one on a link of the host, and one on the default link. Adds a second
+/// disk, which sorts before the first one except for its number.
 const PARTS: &str = "add anet; set lower-link=eth0; set allowed-address=10.0.0.111/24; end; \
      add anet; end; \
      add device; set storage=file:///zones/%{zonename}/disk1; set id=1; set bootpri=0; end";
@@ -18,7 +18,8 @@ const PARTS: &str = "add anet; set lower-link=eth0; set allowed-address=10.0.0.1
 #[test]
 fn a_guest_has_what_is_configured_and_takes_it_along() {
     let Some(host) = Host::new() else { return };
-    // While the host's network is there: its kernel may have to be fetched.
+    // This must run while the host's network is available, because the kernel may have to be
+    // downloaded.
     let Some(guest) = guest(&host) else { return };
     let Some(lan) = Lan::new() else { return };
     let world = World { host, lan };
@@ -38,7 +39,7 @@ fn a_guest_has_what_is_configured_and_takes_it_along() {
     assert_eq!(host.sh("k1", "cat /sys/block/vdb/size"), "33554432");
     gives_up(host);
 
-    // All of it goes, in order and with a crash.
+    // All parts are removed, after an orderly end and after a crash.
     host.halt("k1");
     assert_eq!(auxiliary(host, "k1"), "");
     world.wait_for_face(&before);
@@ -50,8 +51,8 @@ fn a_guest_has_what_is_configured_and_takes_it_along() {
     world.wait_for_face(&before);
 }
 
-/// QEMU dies, which the log tells, and the zone boots again as it is configured. Returns the
-/// process number of the new QEMU.
+/// Kills QEMU, checks the log, and waits until the zone has booted again with its configuration.
+/// Returns the pid of the new QEMU.
 fn boots_after_a_crash(host: &Host) -> i32 {
     let set = "add attr; set name=restart; set type=string; set value=on-failure; end";
     host.zonecfg(&["-z", "k1", set]).quiet();
@@ -72,7 +73,7 @@ fn boots_after_a_crash(host: &Host) -> i32 {
     next
 }
 
-/// The cards of the guest in both networks.
+/// Tests the guest's network cards in both networks.
 fn cards(world: &World) {
     let host = &world.host;
     for (link, card) in [("net0", "eth0"), ("net1", "eth1")] {
@@ -80,7 +81,7 @@ fn cards(world: &World) {
         let row = world.link("k1", link);
         assert_eq!(row["mac"].as_str(), Some(address.as_str()), "{row}");
     }
-    // A neighbour on the wire, as any machine.
+    // A neighbour on the wire connects, as any machine could.
     host.sh(
         "k1",
         "ip addr add 10.0.0.111/24 dev eth0 && ip link set eth0 up",
@@ -95,13 +96,13 @@ fn cards(world: &World) {
     let _server = world.serve(At::Source, "source");
     let said = host.sh("k1", &format!("nc 10.0.0.2 {} </dev/null", e2e::peer::PORT));
     assert_eq!(said, "source sees 10.0.0.111");
-    // It cannot be another.
+    // The guest cannot use another address.
     host.sh("k1", "ip addr add 10.0.0.99/24 dev eth0");
     assert!(!ping("-W 2 -I 10.0.0.99 10.0.0.2"));
     let dropped: u64 = world.dropped("k1", "net0").values().sum();
     assert!(dropped > 0, "nothing was dropped");
 
-    // The other is routed: to the host, and by its address to everybody.
+    // The other card is routed: the host and all others reach it by its address.
     let row = world.link("k1", "net1");
     let all = row["addresses"].as_array().expect("addresses").iter();
     let mut all = all.filter_map(|one| one.as_str()?.split('/').next());
@@ -125,7 +126,7 @@ fn cards(world: &World) {
     });
 }
 
-/// The guest's kernel gives up: that is seen, and its memory can be had.
+/// The guest's kernel panics: zoneadmd notices it, and a core dump can be taken.
 fn gives_up(host: &Host) {
     assert_eq!(auxiliary(host, "k1"), "");
     let saved = |number: u32| host.path(&format!("/var/crash/k1/vmcore.{number}"));
@@ -140,7 +141,7 @@ fn gives_up(host: &Host) {
         let mut begin = [0; 8];
         let file = fs::File::open(path).expect("a file");
         std::os::unix::fs::FileExt::read_exact_at(&file, &mut begin, 0).expect("a begin");
-        // As makedumpfile(8) writes to a pipe.
+        // The core dump has the form that makedumpfile(8) writes to a pipe.
         assert_eq!(&begin, b"makedump");
     };
     let said = host.on("k1", &["savecore"]).ok().out;
@@ -155,7 +156,7 @@ fn gives_up(host: &Host) {
     wait_for("panic", || {
         (auxiliary(host, "k1") == "panicked").then_some(())
     });
-    // Nobody answers it any more.
+    // The guest no longer answers this command.
     let _ = crash.kill();
     let _ = crash.wait();
     assert_eq!(host.state("k1"), "running");

@@ -1,4 +1,4 @@
-//! Kernel zones that UEFI firmware starts, and what is signed.
+//! Tests kernel zones that start with UEFI firmware, and signatures.
 
 use std::fs;
 
@@ -55,7 +55,7 @@ fn verified_boot_does_not_start_unsigned_programs() {
     without_a_loader(&host, &enforced);
 }
 
-/// The machine goes on from its image, and only with what its firmware kept.
+/// The guest resumes from its image, and only with the variables that its firmware stored.
 fn goes_on(host: &Host) {
     let nvram = host.path("/zones/plain/uefi.nvram");
     done(host.on("plain", &["suspend"]));
@@ -77,8 +77,8 @@ fn goes_on(host: &Host) {
     host.halt("plain");
 }
 
-/// Checks that a check that was switched off in the firmware's menu is on again at the next boot; a
-/// clone has the keys, too.
+/// Tests that Secure Boot is on again at the next boot after it was switched off in the firmware's
+/// menu, and that a clone has the keys, too.
 fn stays_checked(host: &Host) {
     let nvram = |zone: &str| host.path(&format!("/zones/{zone}/uefi.nvram"));
     configure(host, "clone", "");
@@ -90,7 +90,7 @@ fn stays_checked(host: &Host) {
     let said = host.on("signed", &["boot"]).ok().err;
     assert!(said.contains("signatures are checked again"), "{said}");
     host.halt("signed");
-    // What checks nothing says so.
+    // A policy that checks nothing prints a message.
     let words = "select verified-boot; set policy=warning; end";
     host.zonecfg(&["-z", "signed", words]).quiet();
     let said = host.on("signed", &["boot"]).ok().err;
@@ -98,7 +98,7 @@ fn stays_checked(host: &Host) {
     host.halt("signed");
 }
 
-/// A kernel that is started directly is checked by nobody.
+/// A kernel that QEMU starts directly has no signature check.
 fn without_a_loader(host: &Host, enforced: &str) {
     let root = host.path("/root-of-k");
     fs::create_dir_all(root.join("boot")).unwrap();

@@ -1,4 +1,4 @@
-//! The life of a zone: each verb, and what it makes of the zone's state.
+//! Tests the life of a zone: each verb, and the state of the zone after it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use e2e::inside::{perl, syscall};
 use e2e::run::run;
 use e2e::{Host, Terminal, wait_for};
 
-/// reboot(2): the two magic numbers, then a command.
+/// The arguments of reboot(2): the two magic numbers, then a command.
 fn reboot(command: u32) -> String {
     syscall(
         libc::SYS_reboot,
@@ -17,7 +17,7 @@ fn reboot(command: u32) -> String {
     )
 }
 
-/// An /etc/rc.zone that notes what it is called with.
+/// An /etc/rc.zone that records its arguments.
 fn write_rc(host: &Host, zone: &str) {
     host.put_program(
         zone,
@@ -37,7 +37,7 @@ fn wait_for_rc(host: &Host, zone: &str, words: &str) {
     });
 }
 
-/// Waits until the zone runs under another id, as after a reboot of its own.
+/// Waits until the zone runs with another id, as after its own reboot.
 fn wait_for_new_id(host: &Host, zone: &str, old: u32) -> u32 {
     wait_for("reboot of the zone", || {
         let row = host.row(zone);
@@ -80,7 +80,7 @@ fn a_zone_from_create_to_delete() {
         .says(1, "zoneadm: web: No such zone configured");
 }
 
-/// The checkout of a user whose home is closed to others, as on Debian.
+/// A working copy in the home of a user, which other users cannot enter, as on Debian.
 #[test]
 fn programs_below_a_folder_of_mode_700_boot_a_zone() {
     let Some(host) = Host::with_web() else { return };
@@ -98,7 +98,7 @@ fn programs_below_a_folder_of_mode_700_boot_a_zone() {
         boot.env(name, value.unwrap_or_default());
     }
     run(&mut boot, b"").quiet();
-    // One of the commands that zinit is shown as.
+    // This is one of the commands that zinit replaces in a zone.
     host.sh("web", "cmp /proc/1/exe /usr/sbin/poweroff");
 }
 
@@ -116,7 +116,7 @@ fn ids_rise_past_999_with_every_boot_and_ready() {
     host.halt("web");
     host.on("web", &["ready"]).quiet();
     assert_eq!(host.row("web").id, Some(1001));
-    // What is ready keeps its id when it boots.
+    // A zone in state ready keeps its id when it boots.
     host.boot("web");
     assert_eq!(host.row("web").id, Some(1001));
     assert_eq!(host.state("web"), "running");
@@ -154,7 +154,7 @@ fn shutdown_lets_rc_zone_stop_the_services() {
     let row = host.row("web");
     assert_eq!((row.state.as_str(), row.id), ("running", Some(id + 1)));
     wait_for_rc(&host, "web", "start stop start stop start ");
-    // Halt asks nobody.
+    // halt does not ask for confirmation.
     host.halt("web");
     assert_eq!(rc_words(&host, "web"), "start stop start stop start ");
 }
@@ -169,7 +169,7 @@ fn shutdown_ends_what_zlogin_started() {
     sleeper.expect("here");
     host.on("web", &["shutdown"]).quiet();
     assert_eq!(host.state("web"), "installed");
-    // 128 and SIGTERM.
+    // The exit status is 128 plus the number of SIGTERM.
     assert_eq!(sleeper.status(), 143);
 }
 
@@ -239,7 +239,7 @@ fn uninstall_keeps_files_of_the_user_and_says_so() {
     };
     let mine = host.path("/zones/web/notes");
     fs::write(&mine, "mine").unwrap();
-    // A mark of a migration is no file of the user's: another zone may get the zonepath.
+    // The mark of a migration is not a file of the user, so another zone may use the zonepath.
     let away = host.path("/zones/web/.migrating");
     fs::write(&away, "id").unwrap();
     let ran = host.on("web", &["uninstall", "-F"]).ok();
@@ -267,7 +267,7 @@ fn a_ready_zone_has_a_platform_and_no_process_of_its_own() {
     );
     host.on("web", &["ready"])
         .says(0, "zoneadm: zone 'web': zone is already ready");
-    // What is configured from now on holds from the next ready on.
+    // A later change of the configuration has an effect from the next ready on.
     let other = "add attr; set name=init; set type=string; set value=/no/init; end";
     host.zonecfg(&["-z", "web", other]).quiet();
     host.boot("web");
@@ -279,7 +279,7 @@ fn a_ready_zone_has_a_platform_and_no_process_of_its_own() {
     host.halt("web");
     assert_eq!(host.state("web"), "installed");
     assert!(host.groups_of("web").is_empty());
-    // From ready, reboot is a boot.
+    // For a zone in state ready, reboot is a boot.
     host.on("web", &["ready"]).quiet();
     host.on("web", &["reboot"]).quiet();
     assert_eq!(host.state("web"), "running");
@@ -372,7 +372,7 @@ fn boot_options_go_to_init() {
         .mentions(1, "/nowhere");
     assert_eq!(host.state("web"), "installed");
 
-    // Those of the configuration count when the command line has none.
+    // Without boot arguments on the command line, those of the configuration count.
     host.zonecfg(&["-z", "web", "set bootargs=\"-i /bin/sleep 2000\""])
         .quiet();
     host.boot("web");
@@ -388,7 +388,7 @@ fn single_user_starts_no_services() {
     write_rc(&host, "web");
     host.on("web", &["boot", "--", "-s"]).quiet();
     assert_eq!(host.sh("web", "hostname"), "web");
-    // Init has started nothing, and would have done so before it waits.
+    // Init has started no process. It would have done so before it waits.
     host.on("web", &["shutdown"]).quiet();
     let words = rc_words(&host, "web");
     assert!(!words.contains("start"), "{words}");
@@ -412,10 +412,10 @@ fn a_command_of_the_zone_may_end_in_the_background() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
-    // Its parent is gone: process 1 of the zone reaps it.
+    // The parent of this process has ended, so process 1 of the zone reaps it.
     host.sh("web", &format!("({} & )", perl("exit 3")));
     wait_for("reaped orphan", || {
-        // Some may end before they are read.
+        // Some processes may end before their files are read.
         let states = host.sh("web", "cat /proc/[0-9]*/stat 2>/dev/null; :");
         (!states.contains("(perl) Z")).then_some(())
     });
@@ -436,7 +436,8 @@ fn halt_kills_whatever_runs() {
     host.halt("web");
     for pid in pids {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        // Gone, or dead and not yet reaped by the host, or the number is another's.
+        // The process is gone, or is a zombie that the host has not reaped, or its pid belongs to
+        // another process.
         assert!(
             status.is_empty() || status.contains("State:\tZ") || !status.contains("NSpid:\t1"),
             "{status}"
