@@ -1,4 +1,4 @@
-//! Resource controls: set before init runs, felt in the zone and nowhere else.
+//! Tests resource controls: they are set before init runs, and limit only their zone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use e2e::inside::{perl, syscall};
 use e2e::{Host, wait_for};
 
-/// A host with a zone `web` that has not booted; none where limits cannot be set:
-/// below a v2 group with processes in it there are no controllers.
+/// Returns a host with a zone `web` that has not booted, or `None` if limits cannot be set: a v2
+/// group with processes in it passes no controllers down.
 fn host() -> Option<Host> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let v1 = Path::new("/sys/fs/cgroup/pids").exists();
@@ -18,7 +18,7 @@ fn host() -> Option<Host> {
     Host::with_web()
 }
 
-/// The one of these files that a zone has, in whichever hierarchy.
+/// Returns the first of these files that the zone's groups have, in any hierarchy.
 fn knob(host: &Host, zone: &str, names: &[&str]) -> Option<PathBuf> {
     let groups = host.groups_of(zone);
     let own = groups.iter().filter(|group| group.ends_with(zone));
@@ -82,7 +82,7 @@ fn controls_are_planned_set_and_read_back() {
         shown(&host, "web", &["memory.max", "memory.limit_in_bytes"]),
         (64 << 20).to_string()
     );
-    // v2 counts swap space alone. A kernel may account none at all.
+    // v2 counts swap space separately. Some kernels do not account swap at all.
     if let Some(path) = knob(&host, "web", &["memory.swap.max"]) {
         assert_eq!(fs::read_to_string(path).unwrap().trim(), "33554432");
     }
@@ -90,7 +90,7 @@ fn controls_are_planned_set_and_read_back() {
         assert_eq!(fs::read_to_string(path).unwrap().trim(), "100663296");
     }
     assert_eq!(shown(&host, "web", &["pids.max"]), "60");
-    // A zone without any has one share and no limit.
+    // A zone without controls has one share and no limit.
     host.boot("master");
     let expected = if v2 { "100" } else { "1024" };
     assert_eq!(
@@ -99,7 +99,7 @@ fn controls_are_planned_set_and_read_back() {
     );
     assert_eq!(shown(&host, "master", &["pids.max"]), "max");
     host.halt("master");
-    // A new boot takes what is configured by then.
+    // The next boot uses the controls that are configured then.
     set(&host, "web", "set max-lwps=50");
     assert_eq!(shown(&host, "web", &["pids.max"]), "60");
     host.on("web", &["reboot"]).quiet();
@@ -129,7 +129,7 @@ fn want_of_memory_kills_in_the_zone_only() {
     };
     assert!(kills("web") > 0);
     assert_eq!(kills("master"), 0);
-    // As much again beside it, and the zone itself goes on.
+    // Another process uses the same amount again and is killed, and the zone itself keeps running.
     let much = perl("my $x = \"x\" x (128<<20); print \"alive\";");
     assert_eq!(host.sh("master", &much), "alive");
     assert_eq!(host.sh("web", "echo alive"), "alive");
@@ -153,7 +153,7 @@ fn a_fork_bomb_stops_at_max_lwps() {
          while (defined(my $pid = fork)) { if (!$pid) { sleep 10000; exit } $n++ } \
          print \"$n $!\";",
     );
-    // Without standard streams of ours in the children that stay.
+    // The background processes must not keep the test's standard streams open.
     let ran = host.zlogin(&["web", &format!("{bomb} >/var/bomb </dev/null 2>/dev/null")]);
     assert_eq!(ran.code(), Some(0), "{ran:?}");
     let said = fs::read_to_string(host.top("web").join("var/bomb")).unwrap();
@@ -169,7 +169,7 @@ fn a_fork_bomb_stops_at_max_lwps() {
             .contains("zone.max-lwps=60 was reached")
             .then_some(())
     });
-    // A zone that is full can still be ended.
+    // A zone that is at its limit can still be halted.
     host.halt("web");
     host.halt("master");
 }
@@ -191,7 +191,7 @@ fn ipc_limits_hold_against_the_zones_root() {
     let show = "cd /proc/sys/kernel; echo $(cat shmmax shmmni msgmni) $(cut -f4 sem)";
     assert_eq!(host.sh("web", show), "1048576 2 3 4");
     let segment = |bytes: u32| {
-        // IPC_CREAT and a mode, no key.
+        // The flags are IPC_CREAT and a mode, and there is no key.
         host.sh(
             "web",
             &syscall(libc::SYS_shmget, &format!("0, {bytes}, 01600")),
@@ -199,7 +199,7 @@ fn ipc_limits_hold_against_the_zones_root() {
     };
     assert_eq!(segment(2 << 20), "-1 Invalid argument");
     assert_ne!(segment(512 << 10).split(' ').next(), Some("-1"));
-    // Together they would be too large, and then too many.
+    // The segments together exceed first the size limit, and then the number limit.
     assert_eq!(segment(768 << 10), "-1 No space left on device");
     assert_ne!(segment(4096).split(' ').next(), Some("-1"));
     assert_eq!(segment(4096), "-1 No space left on device");
@@ -227,7 +227,7 @@ fn locked_memory_is_limited_for_who_is_there_and_who_comes() {
         "web",
         "add capped-memory; set physical=256M; set locked=64K; end",
     );
-    // Linux does it otherwise than Solaris, and that is said.
+    // Linux differs from Solaris here, and a message says so.
     host.on("web", &["boot"])
         .mentions(0, "zone 'web': WARNING: zone.max-locked-memory: ");
     wait_for("the same in the log", || {
@@ -303,7 +303,7 @@ fn other_zones_are_kept_off_dedicated_cpus_until_they_are_given_back() {
     let own = cpus_of(&host, "web");
     assert!(own.parse::<u32>().is_ok(), "{own}");
     let is_off = |zone: &str| {
-        // Every process of it: those that were there and those that come.
+        // Every process of the zone is bound: the present ones and new ones.
         let said = host.sh(
             zone,
             "cat /proc/[0-9]*/status | sed -n \"s/^Cpus_allowed_list:.//p\"",
@@ -318,7 +318,7 @@ fn other_zones_are_kept_off_dedicated_cpus_until_they_are_given_back() {
     is_off("master");
     host.boot("late");
     is_off("late");
-    // There is no CPU left that another zone could have for itself.
+    // No CPU is left for another zone with dedicated CPUs.
     if online() == 2 {
         set(&host, "late", "add dedicated-cpu; set ncpus=1; end");
         let ran = host.on("late", &["reboot"]);
@@ -330,7 +330,7 @@ fn other_zones_are_kept_off_dedicated_cpus_until_they_are_given_back() {
         set(&host, "late", "remove dedicated-cpu");
         host.boot("late");
     }
-    // A zone whose zoneadmd and processes are killed gives its CPUs back, too.
+    // A zone whose zoneadmd and processes are killed also releases its CPUs.
     let state = fs::read_to_string(host.path("/run/zones/web.state")).unwrap();
     let number = |key: &str| -> i32 {
         let part = state
@@ -350,7 +350,7 @@ fn other_zones_are_kept_off_dedicated_cpus_until_they_are_given_back() {
     host.on("web", &["boot"]).quiet();
     assert_eq!(cpus_of(&host, "web"), all);
     assert_eq!(cpus_of(&host, "late"), all);
-    // While it runs it takes them, and gives them back.
+    // A running zone can get dedicated CPUs and release them.
     set(&host, "web", "add dedicated-cpu; set ncpus=1; end");
     let _ = host.on("web", &["apply"]).ok();
     assert_eq!(cpus_of(&host, "web"), own);
@@ -365,7 +365,7 @@ fn other_zones_are_kept_off_dedicated_cpus_until_they_are_given_back() {
     }
 }
 
-/// Returns whether a list of CPUs has one.
+/// Returns true if a list of CPUs contains this CPU.
 fn includes(list: &str, cpu: &str) -> bool {
     let cpu: u32 = cpu.parse().unwrap();
     list.split(',').any(|part| {
@@ -378,7 +378,7 @@ fn includes(list: &str, cpu: &str) -> bool {
 fn a_pool_has_cpus_that_only_its_zones_share() {
     let Some(host) = host() else { return };
     set(&host, "web", "set pool=batch");
-    // A pool that the host does not know is the default one.
+    // An unknown pool counts as the default pool.
     host.on("web", &["boot"])
         .mentions(0, "pool: there is no pool batch");
     host.halt("web");
@@ -436,7 +436,7 @@ fn the_global_zone_has_shares_beside_those_of_all_zones() {
     host.zonecfg(&["-z", "global", "set cpu-shares=2"]).quiet();
     host.zoneadm(&["-z", "global", "apply"]).quiet();
     assert_eq!(weight(), usual * 3 / 2);
-    // A zone more, with one share.
+    // One more zone runs, with one share.
     host.boot("master");
     assert_eq!(weight(), usual * 4 / 2);
     host.halt("master");
@@ -444,7 +444,7 @@ fn the_global_zone_has_shares_beside_those_of_all_zones() {
     set(&host, "web", "set cpu-shares=10");
     let _ = host.on("web", &["apply"]).ok();
     assert_eq!(weight(), usual * 10 / 2);
-    // What cannot be honoured on the global zone is said.
+    // Controls that have no effect on the global zone are reported.
     host.zonecfg(&["-z", "global", "clear cpu-shares"]).quiet();
     host.zoneadm(&["-z", "global", "apply"]).quiet();
     assert_eq!(weight(), usual);
@@ -466,7 +466,7 @@ fn controls_are_listed_with_what_holds_what_is_used_and_hits() {
         let line = line.unwrap_or_else(|| panic!("no {control} in {shown:?}"));
         line.split(':').map(str::to_owned).collect()
     };
-    // Of a zone that is not up: what is configured.
+    // For a halted zone, the configured controls are shown.
     assert_eq!(
         fields("zone.max-lwps"),
         ["privileged", "40", "deny", "", "", ""]
@@ -494,7 +494,7 @@ fn controls_are_listed_with_what_holds_what_is_used_and_hits() {
     let hits = |text: &str| text.parse::<u64>().unwrap();
     let before = hits(&fields("zone.max-lwps")[5]);
     assert!(before > 0);
-    // Another zoneadmd counts on.
+    // The next zoneadmd continues the counts.
     let state = fs::read_to_string(host.path("/run/zones/web.state")).unwrap();
     let part = state.split("\"daemon\":{\"pid\":").nth(1).unwrap();
     let pid: i32 = part.split(',').next().unwrap().parse().unwrap();
@@ -505,7 +505,7 @@ fn controls_are_listed_with_what_holds_what_is_used_and_hits() {
         messages(&host, "web").contains("adopted").then_some(())
     });
     assert!(hits(&fields("zone.max-lwps")[5]) >= before);
-    // For programs there is JSON as well, and for people a table.
+    // Programs can have JSON, and people get a table.
     let json = host.on("web", &["rctl", "-j"]).ok();
     let list: serde_json::Value = serde_json::from_str(&json.out).unwrap();
     let lwps = list
@@ -529,7 +529,8 @@ fn cpu_time_of_short_lives_is_charged() {
     let Some(host) = host() else { return };
     host.boot("web");
     let used = || count(&host, "web", &["cpu.stat"], "usage_usec ");
-    // Each child takes a moment and is gone; the parent says what they took by rusage.
+    // Each child runs for a moment and ends. The parent reports the CPU time of its children from
+    // rusage.
     let script = perl(
         "use POSIX; \
          for (1..500) { my $pid = fork; if (!$pid) { my $x = 0; $x += $_ for 1..4000; POSIX::_exit(0) } waitpid($pid, 0) } \
@@ -538,7 +539,7 @@ fn cpu_time_of_short_lives_is_charged() {
     let before = used();
     let said: u64 = host.sh("web", &script).parse().unwrap();
     let charged = used() - before;
-    // The shell around it and the clock ticks of times() are in between.
+    // The shell around it, and the clock ticks of times(), cause a difference.
     assert!(charged + 20_000 >= said, "{charged} charged, {said} used");
 }
 
@@ -552,13 +553,13 @@ fn a_capped_zone_does_not_get_more() {
     let _ = host.zlogin(&["web", "timeout 3 sh -c \"while :; do :; done\""]);
     let spent = used() - before;
     let wall = began.elapsed().as_micros();
-    // A quarter of each tenth of a second, and one tenth more than began and ended.
+    // The limit is a quarter of each period of 0.1 s. One more period may have begun and not ended.
     let most = wall / 4 + 2 * 25_000;
     assert!(
         u128::from(spent) <= most * 108 / 100,
         "{spent} us in {wall} us"
     );
-    // So little that any program has to wait, however busy the machine is.
+    // The limit is so low that every program has to wait, even on a busy machine.
     set(&host, "web", "select capped-cpu; set ncpus=0.01; end");
     let _ = host.on("web", &["apply"]).ok();
     let hits = wait_for("a zone that has to wait", || {
@@ -581,7 +582,7 @@ fn a_zone_has_the_host_id_that_is_set() {
     set(&host, "web", "set hostid=0xfeed01");
     let plan = host.on("web", &["boot", "-n"]).ok();
     assert!(plan.out.contains("set host id 00feed01"), "{plan:?}");
-    // What the zone put there leads nowhere.
+    // Links that the zone put there lead nowhere.
     let secret = host.path("/secret");
     fs::write(&secret, "untouched").unwrap();
     fs::create_dir_all(host.top("web").join("etc")).unwrap();

@@ -1,10 +1,10 @@
-//! `zoneadm list` in every state and form.
+//! Tests `zoneadm list` for every state and format.
 
 use std::collections::HashMap;
 
 use e2e::{Host, Row};
 
-/// A host with a zone in each state that lasts, named after it.
+/// Makes a host with one zone in each lasting state. The name of the zone is the state.
 fn zoo() -> Option<Host> {
     let host = Host::with_master()?;
     host.configure("configured", "");
@@ -116,7 +116,7 @@ fn zones_by_name_glob_range_and_uuid_in_any_state() {
     let list = |words: &[&str]| host.zoneadm(&[words, &["list"]].concat()).ok().out;
     assert_eq!(list(&["-z", "incomplete"]), "incomplete\n");
     assert_eq!(list(&["-u", &uuid]), "incomplete\n");
-    // The uuid wins when it is somebody's.
+    // If a name is also the uuid of a zone, the uuid counts.
     assert_eq!(list(&["-u", &uuid, "-z", "master"]), "incomplete\n");
     let nobody = "00000000-0000-4000-8000-000000000000";
     assert_eq!(list(&["-u", nobody, "-z", "master"]), "master\n");
@@ -187,7 +187,7 @@ fn list_in_a_zone_shows_only_that_zone() {
     host.zlogin(&["web", "/root/zlogin web id"])
         .mentions(1, "global zone");
     assert_eq!(host.state("web"), "running");
-    // And on the host:
+    // The host shows:
     let mut zonename = host.command("zonename", &[]);
     assert_eq!(e2e::run::run(&mut zonename, b"").ok().text(), "global");
 }

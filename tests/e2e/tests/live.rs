@@ -1,4 +1,4 @@
-//! Changing zones while they run: `zoneadm apply`.
+//! Tests changes of running zones: `zoneadm apply`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use e2e::inside::all_fail;
 use e2e::{Host, Ran};
 
-/// A folder of the host with a file in it, closed to the host's users.
+/// Makes a folder of the host with a file in it, closed to the users of the host.
 fn folder(host: &Host, name: &str) -> PathBuf {
     let folder = host.path(name);
     fs::create_dir(&folder).unwrap();
@@ -34,7 +34,7 @@ fn apply(host: &Host) -> Ran {
     host.on("web", &["apply"]).ok()
 }
 
-/// The lines of an apply that did what it told.
+/// Returns the printed lines of an apply that succeeded.
 #[track_caller]
 fn applied(host: &Host, lines: &[&str]) {
     let ran = apply(host);
@@ -67,7 +67,7 @@ fn file_systems_come_and_go() {
         &host,
         "add fs; set dir=/srv/quick; set special=swap; set type=tmpfs; add options \"size=1m\"; end",
     );
-    // A dry run tells the same and does nothing.
+    // A dry run prints the same lines and changes nothing.
     let dry = host.on("web", &["apply", "-n"]).ok();
     assert_eq!(dry.out.lines().count(), 3, "{dry:?}");
     assert!(!dry.out.contains("Applying"), "{dry:?}");
@@ -81,7 +81,7 @@ fn file_systems_come_and_go() {
         ],
     );
     assert_eq!(host.sh("web", "cat /srv/deep/data/file"), "of /data");
-    // With the zone's ids, in both directions.
+    // Owners are mapped by the zone's ids, in both directions.
     host.sh("web", "echo new >/srv/deep/data/new; touch /srv/quick/x");
     assert_eq!(fs::read_to_string(data.join("new")).unwrap(), "new\n");
     let owner = |path: &Path| {
@@ -90,7 +90,7 @@ fn file_systems_come_and_go() {
     };
     assert_eq!(owner(&data.join("new")), 0);
     assert_eq!(host.sh("web", "stat -c %u /srv/fixed/new"), "0");
-    // What the host has made read-only stays so.
+    // A read-only mount of the host stays read-only.
     all_fail(
         &host,
         "web",
@@ -105,7 +105,7 @@ fn file_systems_come_and_go() {
     );
     nothing_to_apply(&host);
 
-    // One goes, one is another.
+    // One file system is removed, and one is replaced.
     configure(&host, "remove fs dir=/srv/quick; remove fs dir=/srv/fixed");
     configure(
         &host,
@@ -157,7 +157,7 @@ fn file_systems_of_the_boot_can_be_taken_away() {
         "of /dataof /data"
     );
     configure(&host, "remove fs dir=/data");
-    // Not while it is used: then all stays as it was.
+    // A mount that is in use cannot be removed: then nothing changes.
     let mut reader = host
         .command("zlogin", &["web", "cd /data && echo in && cat"])
         .stdin(std::process::Stdio::piped())
@@ -176,11 +176,11 @@ fn file_systems_of_the_boot_can_be_taken_away() {
     assert!(reader.wait().unwrap().success());
     applied(&host, &["Removing fs dir=/data"]);
     assert_eq!(host.sh("web", "ls /data; cat /more/file"), "of /data");
-    // The zone's root may do so too, and gets it back.
+    // The zone's root may unmount it too, and the next apply mounts it again.
     host.sh("web", "umount /more && ! test -e /more/file");
     applied(&host, &["Adding fs dir=/more"]);
     assert_eq!(host.sh("web", "cat /more/file"), "of /data");
-    // Without its zoneadmd it works the same.
+    // The same works after zoneadmd was killed.
     let zoneadmd = host.zoneadmd("web").unwrap();
     host.kill(zoneadmd);
     configure(&host, &lofs("/data", &data, ""));
@@ -201,15 +201,16 @@ fn a_mount_point_that_is_a_trap_leads_nowhere() {
     };
     let (data, outside) = (folder(&host, "/data"), host.path("/outside"));
     fs::create_dir(&outside).unwrap();
-    // Those below the host of this test: others come and go meanwhile.
+    // Only mounts below the root of this test count, because other tests mount and unmount at the
+    // same time.
     let below = host.path("/").display().to_string();
     let mounts = || {
         let all = fs::read_to_string("/proc/self/mountinfo").unwrap();
         all.lines().filter(|line| line.contains(&below)).count()
     };
     let before = mounts();
-    // Links to the host's folder, upwards, to magic links, and one that changes all
-    // the time.
+    // The zone plants links: to the host's folder, upwards, to magic links, and one that changes
+    // all the time.
     host.sh(
         "web",
         &format!(
@@ -281,7 +282,7 @@ fn limits_are_changed_and_read_back() {
         (memory(), threads()),
         ((300 << 20).to_string(), "400".to_owned())
     );
-    // More than the kernel can do is done as far as it can, and that is said.
+    // If the kernel cannot do all of a change, apply does what is possible and prints the rest.
     configure(&host, "set cpu-shares=65535");
     let ran = apply(&host);
     let partial = "zone 'web': warning: operation succeeded partially for zone.cpu-shares (requested: 65535, final: ";
@@ -318,7 +319,7 @@ fn a_failed_apply_is_undone() {
         let dry = host.on("web", &["apply", "-n"]).ok();
         assert_eq!(dry.out.lines().count(), 4, "{dry:?}");
     }
-    // A step that fails by itself.
+    // This step fails without a kill.
     let gone = folder(&host, "/gone");
     configure(
         &host,
@@ -335,7 +336,7 @@ fn a_failed_apply_is_undone() {
         "of /data"
     );
     configure(&host, "remove fs dir=/bad; remove fs dir=/gone");
-    // Killed at any step, the next one goes on from there.
+    // After a kill at any step, the next command completes the change.
     for step in 1..=steps + 1 {
         let killed = host.with_fault(&format!("apply:{step}:kill"), "web", &["apply"]);
         assert!(killed.was_killed(), "{killed:?}");
@@ -374,7 +375,7 @@ fn apply_names_changes_that_need_a_reboot() {
             "{line} is not in {ran:?}"
         );
     }
-    // It is said as often as asked, until it boots.
+    // The same message is printed by every command until the zone boots.
     let again = apply(&host);
     assert_eq!(again.out.lines().count(), 2, "{again:?}");
     host.on("web", &["apply", "-q"]).quiet();
@@ -396,13 +397,13 @@ fn apply_refuses_zones_that_do_not_run() {
         .says(1, "zoneadm: none: No such zone configured");
     host.on("web", &["apply", "-x"])
         .mentions(2, "apply [-n] [-q]");
-    // What a halted zone ran with is forgotten.
+    // The running configuration of a halted zone is removed.
     let left = fs::read_dir(host.path("/run/zones")).unwrap().flatten();
     let left: Vec<_> = left
         .filter(|one| one.path().extension().is_some_and(|e| e == "xml"))
         .collect();
     assert!(left.is_empty(), "{left:?}");
-    // A configuration that is wrong is not applied.
+    // An invalid configuration is not applied.
     host.boot("web");
     configure(&host, &lofs("/data", Path::new("/no/such/folder"), ""));
     let ran = host.on("web", &["apply"]);
@@ -432,7 +433,7 @@ fn the_running_configuration_is_edited_and_lost_at_the_next_boot() {
     let stored = host.zonecfg(&["-z", "web", "info"]).ok();
     assert_eq!(live(&host, "info").ok().out, stored.out);
 
-    // Nothing is done by a dry run, nor told when it is to be quiet.
+    // A dry run changes nothing, and prints nothing if it must be quiet.
     let dry = live(
         &host,
         &format!("{}; commit -n; revert -F", lofs("/data", &data, "")),
@@ -448,7 +449,7 @@ fn the_running_configuration_is_edited_and_lost_at_the_next_boot() {
         "zone 'web': Checking: Adding fs dir=/data\nzone 'web': Applying the changes"
     );
     assert_eq!(host.sh("web", "cat /data/file"), "of /data");
-    // What is stored does not know of it, and says so.
+    // The stored configuration does not have the change, and a message says so.
     assert_eq!(host.zonecfg(&["-z", "web", "info"]).ok().out, stored.out);
     let back = host.on("web", &["apply", "-n"]).ok();
     assert_eq!(
@@ -457,7 +458,7 @@ fn the_running_configuration_is_edited_and_lost_at_the_next_boot() {
          zone 'web': Checking: Removing max-processes=700\n\
          zone 'web': Checking: Removing fs dir=/data"
     );
-    // Some things cannot be done to a running zone.
+    // Some changes of a running zone are impossible.
     for (script, why) in [
         ("create -F", "already installed; create not allowed"),
         ("set zonename=other", "set zonename not allowed"),
@@ -506,7 +507,7 @@ fn two_who_edit_a_running_zone_do_not_overwrite_each_other() {
     first.expect("Applying the changes");
     first.expect("zonecfg:web> ");
     first.types("exit\n");
-    // The commit that was refused is not forgotten.
+    // The changes of the refused commit are still in the session.
     assert_eq!(first.status(), 1);
     let info = live(&host, "info cpu-shares; info max-lwps").ok();
     assert_eq!(info.text(), "[cpu-shares: 5]\n[max-lwps: 500]");

@@ -1,4 +1,4 @@
-//! Zones of brand lx: any root from an archive or a folder, with its own init.
+//! Tests zones of brand lx: any root from an archive or a folder, with its own init.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ trap 'exit 0' INT
 while :; do sleep 1000 & wait $!; done
 ";
 
-/// A statically linked busybox of this host, if there is one.
+/// Returns a statically linked busybox of this host, if there is one.
 fn busybox() -> Option<PathBuf> {
     for path in ["/usr/bin/busybox", "/bin/busybox"] {
         let mut ldd = Command::new("ldd");
@@ -28,7 +28,7 @@ fn busybox() -> Option<PathBuf> {
     None
 }
 
-/// A root of a few files below the host's folder.
+/// Makes a root of a few files below the folder of the host.
 fn tree(host: &Host, busybox: &Path) -> PathBuf {
     let tree = host.path("/tree");
     for name in ["bin", "sbin", "etc", "root", "tmp", "usr/bin"] {
@@ -77,7 +77,7 @@ fn a_root_from_an_archive_boots_its_own_init() {
             .filter(|text| !text.is_empty())
     });
     assert_eq!(fs::read_to_string(&started).unwrap(), "one two\n");
-    // No su, no login: a shell does.
+    // The root has no su and no login, so zlogin starts a shell.
     let ran = host.zlogin(&["tiny", "hostname; id -u; echo err >&2; exit 7"]);
     assert_eq!(
         (ran.out.as_str(), ran.err.as_str(), ran.code()),
@@ -88,7 +88,7 @@ fn a_root_from_an_archive_boots_its_own_init() {
         host.zlogin_with(&["tiny", "cat"], b"through").ok().out,
         "through"
     );
-    // Nothing of the host's software is in it.
+    // The root contains no software of the host.
     assert_eq!(host.sh("tiny", "ls /usr/bin"), "");
     assert_ne!(host.zlogin(&["tiny", "perl -v"]).code(), Some(0));
     host.on("tiny", &["shutdown"]).quiet();
@@ -156,7 +156,8 @@ fn a_hostile_archive_stays_in_the_zone() {
     let tree = tree(&host, &busybox);
     let outside = host.path("/outside");
     fs::create_dir(&outside).unwrap();
-    // A link out, then a file through it; a way up; a device.
+    // The archive contains a link that leads outside, a file through this link, a path with `..`,
+    // and a device.
     let way_out = tree.join("way");
     std::os::unix::fs::symlink(&outside, &way_out).unwrap();
     let first = archive(&host, &tree, "-cf", "/hostile.tar");
@@ -209,7 +210,7 @@ fn a_root_without_init_says_what_was_looked_for() {
     }
 }
 
-/// As programs of CentOS 5 do: too new a kernel is as bad as too old a one.
+/// A program that works only with a range of kernel versions, like the programs of CentOS 5.
 const OLD: &str = r#"#include <stdio.h>
 #include <sys/utsname.h>
 int main(void)
@@ -271,8 +272,8 @@ fn programs_are_shown_the_kernel_that_is_configured() {
     let version = host.sh("old", "cat /proc/version");
     assert!(version.starts_with("Linux version 2.6.18 ("), "{version}");
     assert_eq!(host.sh("old", "cat /proc/sys/kernel/osrelease"), "2.6.18");
-    // Also who was started by a session that is over, and without the zoneadmd that
-    // made the zone.
+    // A process from an ended session also sees it, and so it does without the zoneadmd that booted
+    // the zone.
     let later = "(while ! test -e /tmp/go; do sleep 0.1; done; old >/tmp/late) >/dev/null 2>&1 &";
     host.sh("old", later);
     host.kill(host.zoneadmd("old").expect("a zoneadmd"));

@@ -1,5 +1,5 @@
-//! Layers that are merged beside a zone while it runs: it notices nothing, neither then
-//! nor at its next boot.
+//! Tests that layers are merged while the zone runs, and that the zone notices nothing, then or at
+//! its next boot.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use e2e::{Host, Ran, rounds, start, wait_for};
 
 /// Number of layers that `merge` leaves.
 const SHORT: u64 = 4;
-/// The most layers that use may lead to.
+/// Maximum number of layers that normal use can produce.
 const DEEP: u64 = 8;
 
-/// A zone `web` on seven layers, each of which changes what lower ones hold.
+/// A zone `web` with seven layers. Each of them changes files of lower layers.
 fn with_deep_web() -> Option<Host> {
     let host = Host::with_web()?;
     for step in 0..6 {
@@ -38,7 +38,7 @@ fn layers(host: &Host) -> u64 {
     storage(host)["layers"].as_u64().unwrap()
 }
 
-/// The layers that a running zone has mounted, when others wait for its next boot.
+/// Returns the layers that a running zone has mounted, while other layers wait for its next boot.
 fn mounted(host: &Host) -> Option<u64> {
     storage(host)["mounted_layers"].as_u64()
 }
@@ -50,13 +50,13 @@ fn on_disk(host: &Host) -> usize {
     names.filter(|name| name != ".dead").count()
 }
 
-/// The tree of a running zone that [`change`] worked on, as the zone sees it.
+/// Returns the tree that [`change`] changed in a running zone, as the zone sees it.
 fn tree(host: &Host) -> Face {
     let root = PathBuf::from(format!("/proc/{}/root", host.init_of("web")));
     face(&root.join("var/tree"))
 }
 
-/// Lets the zone write all the time: its count is in /var/count.
+/// Starts a process that writes continuously in the zone. Its counter is in /var/count.
 fn write_all_the_time(host: &Host) {
     host.sh(
         "web",
@@ -101,7 +101,7 @@ fn a_zone_that_writes_does_not_notice() {
     host.on("web", &["merge"])
         .says(0, "zoneadm: zone 'web': zone has few layers already");
 
-    // The zone changes what is in the old layers, and what it moved within them.
+    // The zone changes files of the old layers, and files that it moved within them.
     host.sh(
         "web",
         "cd /var/tree && mv moved step && echo more >>step/g && ln same1 link/same3 && rm same2 \
@@ -145,11 +145,11 @@ fn later_commands_find_the_layers_after_a_merge() {
     host.boot("web");
     let before = tree(&host);
     host.on("web", &["merge"]).quiet();
-    // Of the running zone: a snapshot stands on the merged layers.
+    // A snapshot of the running zone uses the merged layers.
     let _ = host.on("web", &["snapshot", "merged"]).ok();
     assert_same(&before, &tree(&host));
     host.halt("web");
-    // Of the halted one, which still has the old layers: all that ends them.
+    // The halted zone still has the old layers; each of these verbs removes them.
     host.on("copy", &["clone", "--create", "web"]).quiet();
     host.boot("copy");
     let root = PathBuf::from(format!("/proc/{}/root", host.init_of("copy")));
@@ -172,7 +172,7 @@ fn an_uninstall_takes_along_what_a_zone_had_mounted() {
     host.halt("web");
     host.on("web", &["uninstall", "-F"]).quiet();
     assert!(!host.path("/zones/web").exists());
-    // The layer of the zone that it was a clone of.
+    // Returns the layer of the zone's origin.
     assert_eq!(on_disk(&host), 1);
 }
 
@@ -197,7 +197,7 @@ fn a_merge_that_is_killed_leaves_the_old_or_the_new() {
     }
     host.on("web", &["reboot"]).quiet();
     assert_same(&before, &tree(&host));
-    // And at whatever moment; which, nobody knows.
+    // The kills come at random moments.
     for round in rounds(8) {
         host.halt("web");
         for step in 6..11 {
@@ -230,7 +230,7 @@ fn snapshots_of_a_running_zone_never_make_a_long_chain() {
         let _ = host.on("web", &["snapshot", &name]).ok();
         beside += u32::from(mounted(&host).is_some());
         host.halt("web");
-        // Its chain gets what the snapshot was given.
+        // The snapshot's chain of layers gets the merged layers, too.
         host.on("web", &["rollback", "-F", &name]).quiet();
         assert!(layers(&host) <= DEEP, "{} layers", layers(&host));
         host.boot("web");

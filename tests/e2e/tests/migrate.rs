@@ -1,5 +1,5 @@
-//! `zoneadm migrate`, over a real sshd that leads to another root of zones: what is sent,
-//! and what a cut at any moment leaves.
+//! Tests `zoneadm migrate` over a real sshd that leads to another root of zones: the sent data, and
+//! the state after a cut at any moment.
 
 use std::fs;
 use std::process::Command;
@@ -53,7 +53,7 @@ fn a_running_zone_goes_and_comes_back() {
         ),
         "after\nx\n2\n/etc/was/.bashrc\nweb"
     );
-    // What cannot be there stays here.
+    // A zone that cannot run on the target stays on the source.
     server
         .migrate(&here, "web", &[])
         .mentions(1, "must be installed before migrate");
@@ -65,7 +65,7 @@ fn a_running_zone_goes_and_comes_back() {
         .mentions(1, "is there already");
     assert_eq!(here.state("again"), "installed");
     fs::remove_dir_all(there.path("/zones/again")).unwrap();
-    // A second one needs no layer that the first one brought.
+    // A second zone does not send the layer that the first one brought.
     let ran = server.migrate(&here, "again", &[]).ok();
     assert!(ran.out.contains("Sending 0 of 1 layers."), "{ran:?}");
     assert_eq!(there.state("again"), "installed");
@@ -81,7 +81,7 @@ fn cut_at_any_moment_a_zone_is_whole_on_one_side() {
         return;
     };
     here.install("base");
-    // Of some size: as much in the layer as in the top.
+    // The layer and the top both have some megabytes, so that the migration takes a while.
     let is_long = rounds(1).end > 1;
     let (megabytes, times) = if is_long { (512, 10) } else { (8, 4) };
     let fill = |zone: &str, name: &str| {
@@ -93,7 +93,7 @@ fn cut_at_any_moment_a_zone_is_whole_on_one_side() {
         run(&mut dd, b"").quiet();
     };
     fill("base", "var/one");
-    // About what a migration takes where nothing else is done.
+    // Approximate duration of a migration on an idle machine.
     let most = if is_long { 20_000 } else { 2_000 };
     let mut random = Random::new(99);
     let (mut cut, mut asked) = (0, 0);
@@ -105,12 +105,12 @@ fn cut_at_any_moment_a_zone_is_whole_on_one_side() {
         here.boot(zone);
         let sum = "sha256sum /var/one /var/two";
         let sums = here.sh(zone, sum);
-        // Whatever is installed on this machine meanwhile.
+        // Packages may be installed on this machine in the meantime.
         let mut command = server.command(&here, zone, &["-u"]);
         let nowhere = std::process::Stdio::null;
         let mut child = start(command.stdout(nowhere()).stderr(nowhere()));
         cut += u32::from(still_runs_after(&mut child, random.below(most)));
-        // The program, the line, or both.
+        // The test kills the program, the connection, or both.
         if round % 3 != 1 {
             let _ = child.kill();
         }
@@ -118,7 +118,8 @@ fn cut_at_any_moment_a_zone_is_whole_on_one_side() {
             server.cut();
         }
         let _ = child.wait();
-        // Given again, it goes all the way; until then it is whole on one side.
+        // The same command again completes the migration. Until then one of the two hosts has the
+        // whole zone.
         let mut tries = 0;
         loop {
             let both = (state(&here, zone), state(&there, zone));
@@ -132,14 +133,14 @@ fn cut_at_any_moment_a_zone_is_whole_on_one_side() {
             }
             if !marked && both.0 != "configured" && both.0 != "incomplete" {
                 let ran = here.zlogin(&[zone, sum]);
-                // zoneadmd still halts it for a command that was killed.
+                // zoneadmd may still halt the zone for the killed command.
                 if state(&here, zone) != both.0 {
                     continue;
                 }
                 assert_eq!(ran.ok().text(), sums, "{both:?}");
             }
             if both.0 == "incomplete" {
-                // Cut while the source removed what is the target's.
+                // The cut came while the source removed the files that the target now has.
                 assert_eq!(both.1, "running", "nowhere");
                 here.on(zone, &["uninstall", "-F"]).quiet();
                 continue;

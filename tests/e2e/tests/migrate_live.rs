@@ -1,5 +1,5 @@
-//! `zoneadm migrate` of a kernel zone while it runs, over a real sshd: what the guest notices
-//! of it, and what a cut at any moment leaves.
+//! Tests `zoneadm migrate` of a running kernel zone over a real sshd: what the guest notices, and
+//! the state after a cut at any moment.
 
 use std::process::{Child, Stdio};
 use std::time::Instant;
@@ -16,7 +16,7 @@ fn state(host: &Host) -> String {
     e2e::ssh::state(host, "k1")
 }
 
-/// It went live; prints how long the guest stood still.
+/// Checks that the migration was live. Prints how long the guest was paused.
 #[track_caller]
 fn went_live(ran: Ran) {
     let ran = ran.ok();
@@ -28,7 +28,7 @@ fn went_live(ran: Ran) {
     assert!(ran.out.contains("The guest runs over there"), "{}", ran.out);
 }
 
-/// Returns whether a process was stopped.
+/// Returns true if a process is stopped.
 fn is_stopped(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(')').next().unwrap_or_default();
@@ -40,8 +40,9 @@ fn signal(pid: i32, signal: Signal) {
     rustix::process::kill_process(pid, signal).expect("a process of ours");
 }
 
-/// Starts one that writes lines to a file, in order and to the disk, until it is told to
-/// stop; and one that has half of a file written. Prints the number of the first.
+/// Starts one process in the guest that writes numbered lines to a file and syncs them, until it is
+/// told to stop, and another that has written half of a file. Prints the number of the first
+/// process.
 const WRITERS: &str = "
     head -c 3000000 /dev/urandom >/run/first; head -c 3000000 /dev/urandom >/run/second
     cat >/run/writer <<'END'
@@ -84,7 +85,7 @@ fn a_machine_goes_while_it_runs() {
     let alive = said(&here, &born);
     let uuid = here.row("k1").uuid;
 
-    // What would be done; nothing is.
+    // The dry run prints the steps and changes nothing.
     let planned = server.migrate(&here, "k1", &["-n"]).ok().out;
     assert!(planned.contains("while it runs (live"), "{planned}");
     assert_eq!(state(&there), "none");
@@ -92,12 +93,13 @@ fn a_machine_goes_while_it_runs() {
         .migrate(&here, "k1", &["-t", "hot"])
         .mentions(2, "hot: not auto, live or warm");
 
-    // Where it could not go live, and nothing else will do, it runs on.
+    // If live migration is impossible, and the option allows no other way, the zone keeps running
+    // on the source.
     server
         .migrate_with(&here, "k1", &["-t", "live"], "live:1:fail")
         .mentions(1, "does not go live: a fault was asked for");
     assert_eq!(state(&here), "running");
-    // It throws away what it has when nobody waits for that any more.
+    // The target discards its received data when the source no longer waits.
     wait_for("nothing of it there", || {
         let nothing = state(&there) == "none" && !there.path("zones/k1").exists();
         nothing.then_some(())
@@ -112,8 +114,8 @@ fn a_machine_goes_while_it_runs() {
     };
     goes_on(&here);
 
-    // A zoneadmd that dies when all is there is followed by one that lets it run on: then it
-    // must not run there, too.
+    // If zoneadmd is killed after all data has arrived, its successor continues the guest on the
+    // source. Then the guest must not run on the target, too.
     let mut command = server.command(&here, "k1", &["-t", "live"]);
     command.env("ZONES_FAULT", "live:3:stop");
     command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -140,7 +142,7 @@ fn a_machine_goes_while_it_runs() {
         (wait_for_guest(&here) > stood).then_some(())
     });
 
-    // There and back.
+    // The zone migrates to the target and back.
     beats::begin(&here);
     let (ran, heard) = beats::during([&here, &there], || server.migrate(&here, "k1", &[]));
     went_live(ran);
@@ -148,7 +150,7 @@ fn a_machine_goes_while_it_runs() {
         "outside, on the console, the guest was silent for {:.3} s at most",
         heard.silence.as_secs_f64()
     );
-    // It was heard before and after, and counted on.
+    // The client got answers before and after the migration, and the counter continued.
     let [first, .., last] = heard.numbers[..] else {
         panic!("{heard:?}");
     };
@@ -163,11 +165,11 @@ fn a_machine_goes_while_it_runs() {
     assert!(!told.contains("suspended to"), "{told}");
     went_live(back.migrate(&there, "k1", &["-t", "live"]));
     goes_on(&here);
-    // Who asks late hears that it came, though it has gone since.
+    // A late query is answered that the zone arrived, even if it has moved on since.
     let words = ["receive", "--status", came_by.trim()];
     assert_eq!(there.on("k1", &words).ok().out, "\"arrived\"\n");
 
-    // Where it cannot go live it goes suspended, and that is said.
+    // A zone that cannot migrate live migrates suspended, and a message says so.
     let ran = server.migrate_with(&here, "k1", &[], "live:2:fail").ok();
     assert!(
         ran.out.contains("It does not go live: a fault"),
@@ -177,7 +179,7 @@ fn a_machine_goes_while_it_runs() {
     assert!(ran.out.contains("Suspending the zone."), "{}", ran.out);
     goes_on(&there);
 
-    // What was written all the time is whole, and in order.
+    // The file that was written all the time is complete and in order.
     let _ = said(&there, "touch /run/stop");
     let done = "while [ ! -e /run/stopped ] || [ ! -e /run/whole ]; do sleep 1; done";
     let lines = "awk '$2 != NR { print \"line\", NR, \"is\", $0; exit }' /root.lines";
@@ -215,7 +217,7 @@ fn uefi_variables_migrate_with_the_machine() {
     let kept = nvram(&here);
     assert!(kept != made, "its firmware has written nothing");
 
-    // What came for the way that failed is not in the way of the other.
+    // Data of the failed attempt does not disturb the next one.
     server
         .migrate_with(&here, "k1", &["-t", "live"], "live:1:fail")
         .mentions(1, "does not go live");
@@ -227,12 +229,12 @@ fn uefi_variables_migrate_with_the_machine() {
     machine::hears(&there, "k1", SAYS);
 }
 
-/// The host that is cut off, and the moment.
+/// The process that is killed, and the moment.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
-    /// zoneadm at a moment that it counts to.
+    /// zoneadm is killed at a step that it counts.
     At(u32),
-    /// Somebody, after so many milliseconds, if it goes on for so long.
+    /// A process is killed after this many milliseconds, if the migration takes that long.
     After(Who, u64),
 }
 
@@ -263,11 +265,13 @@ fn a_cut_at_any_moment_leaves_it_on_one_side() {
     }
     let boot = said(&one, BOOT_ID);
     let mut sides = [(&to_one, &two), (&to_two, &one)];
-    // How long it takes here and now: what is cut is to be cut while it goes.
+    // The duration of a migration on this machine is measured first, so that the kills come during
+    // the migration.
     let began = Instant::now();
     went_live(to_two.migrate(&one, "k1", &["-t", "live"]));
     let took = u64::try_from(began.elapsed().as_millis()).expect("not for ever");
-    // It stands still; all is there; whole, and not marked; marked; the other one runs it.
+    // The steps: the guest is paused; all data has arrived; the target is complete and not marked;
+    // it is marked; it runs the zone.
     let steps = if rounds(1).end > 1 { 1..=5 } else { 4..=4 };
     let mut cuts: Vec<Cut> = steps.map(Cut::At).collect();
     let mut random = Random::new(5);
@@ -292,7 +296,7 @@ fn a_cut_at_any_moment_leaves_it_on_one_side() {
         }
         let ended = child.wait().expect("a child");
         if matches!(cut, Cut::At(4)) {
-            // Nothing lets it run in two places; also not another zoneadmd.
+            // The guest never runs in two places, not even with another zoneadmd.
             let zoneadmd = here.zoneadmd("k1").expect("a zoneadmd");
             signal(zoneadmd, Signal::KILL);
             wait_for("another zoneadmd", || {
@@ -344,7 +348,7 @@ fn strike(who: Who, server: &Server, here: &Host, there: &Host, child: &mut Chil
         Who::Line => server.cut(),
         Who::Zoneadmd => end(here.zoneadmd("k1")),
         Who::OtherZoneadmd if state(there) != "running" => end(there.zoneadmd("k1")),
-        // One that runs there alone is not to be ended.
+        // A guest that runs only on the target must not be ended.
         Who::OtherMachine if state(there) != "running" => {
             end(there.inits_of("k1").into_iter().next());
         }
@@ -352,26 +356,27 @@ fn strike(who: Who, server: &Server, here: &Host, there: &Host, child: &mut Chil
     }
 }
 
-/// Waits until it is known where the zone is, as its administrator would; true when it moved.
+/// Waits until it is known which host has the zone, with the commands that an administrator would
+/// use. Returns true if the zone has moved.
 fn settled(server: &Server, here: &Host, there: &Host) -> bool {
     wait_for("one side that has it", || {
         let marked = here.path("zones/k1/.migrating").exists();
         match state(here).as_str() {
-            // It stands still, or is just being taken down: the same command again.
+            // The guest is paused, or is just being torn down: the same command is given again.
             "running" | "installed" if marked => {
                 let _ = server.migrate(here, "k1", &[]);
                 None
             }
             "running" => {
-                // A zoneadmd that died is followed by another.
+                // Another zoneadmd follows one that was killed.
                 let _ = here.on("k1", &["boot"]);
                 let ran = in_guest(here, "cat /run/count");
                 let alive = ran.code() == Some(0) && state(there) != "running";
-                // What is thrown away there takes a moment.
+                // The target needs a moment to remove its received files.
                 (alive && there.inits_of("k1").is_empty()).then_some(false)
             }
             "incomplete" => {
-                // Cut while it was being removed here.
+                // The cut came while the source removed the zone.
                 let _ = here.on("k1", &["uninstall", "-F"]);
                 None
             }

@@ -1,5 +1,5 @@
-//! `zoneadm migrate` of kernel zones, over a real sshd: halted, suspended and running ones, and what a
-//! cut at any moment leaves.
+//! Tests `zoneadm migrate` of kernel zones over a real sshd: halted, suspended and running zones,
+//! and the state after a cut at any moment.
 
 use std::fs;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use e2e::guest::{Kept, boot_machine, disk_is_whole, image, in_guest, messages, w
 use e2e::ssh::{Server, hosts, state};
 use e2e::{Host, Ran, Random, rounds, start, still_runs_after, wait_for};
 
-/// The file that the machine says its first disk is written to, and those below.
+/// Returns the file to which QEMU writes the first disk, and the files below it.
 fn parts(host: &Host, zone: &str) -> Vec<String> {
     let path = host.path("zones").join(zone).join("machine.json");
     let text = fs::read(path).expect("a record");
@@ -21,7 +21,7 @@ fn parts(host: &Host, zone: &str) -> Vec<String> {
     all
 }
 
-/// It succeeded, whatever it warned of.
+/// Checks that the command succeeded, with or without warnings.
 fn done(ran: Ran) -> Ran {
     ran.ok()
 }
@@ -40,7 +40,7 @@ fn a_machine_goes_to_another_host_and_back() {
     assert!(planned.contains("  suspend the zone"), "{planned}");
     assert_eq!(state(&there, "k1"), "none");
 
-    // Where it could not go on it is not taken, and it never stood still.
+    // A zone that cannot run on the target is not accepted there, and its guest was never paused.
     there
         .zonecfg(&["-z", "k1", "create -t SYSsolaris-kz; remove anet"])
         .quiet();
@@ -53,7 +53,7 @@ fn a_machine_goes_to_another_host_and_back() {
     assert!(!messages(&here).contains("suspended to"));
     there.zonecfg(&["-z", "k1", "delete -F"]).quiet();
 
-    // One that runs; live it goes in migrate_live.
+    // This is a running zone; migrate_live tests live migration.
     let ran = done(server.migrate(&here, "k1", &["-t", "warm"]));
     let told = ran
         .out
@@ -69,7 +69,7 @@ fn a_machine_goes_to_another_host_and_back() {
         let _ = done(server.migrate(&here, "k1", &[]));
     }
 
-    // One that is suspended.
+    // This zone is suspended.
     there.on("k1", &["suspend"]).quiet();
     let memory = |size| format!("select capped-memory; set physical={size}; end");
     here.zonecfg(&["-z", "k1", &memory("200m")]).quiet();
@@ -92,8 +92,8 @@ fn a_machine_goes_to_another_host_and_back() {
     only_what_is_not_there_is_sent(&server, &here, &there);
 }
 
-/// Cuts migrations of a machine that runs, from the first of two hosts, each with the way to
-/// the other: it goes on, on one side.
+/// Interrupts migrations of a running kernel zone between two hosts, in both directions. Afterwards
+/// the zone must run on exactly one of them.
 fn cut_off_while_it_runs(mut sides: [(&Server, &Host); 2]) {
     let mut random = Random::new(11);
     for round in rounds(1) {
@@ -103,7 +103,7 @@ fn cut_off_while_it_runs(mut sides: [(&Server, &Host); 2]) {
         let mut child = start(command.stdout(Stdio::null()).stderr(Stdio::null()));
         let end = Instant::now() + Duration::from_millis(random.below(5_000));
         let mut is_over = || child.try_wait().expect("a child").is_some();
-        // The first one while the guest stands still.
+        // The first cut comes while the guest is paused.
         while !is_over()
             && match round {
                 0 => !image(here).exists(),
@@ -113,7 +113,7 @@ fn cut_off_while_it_runs(mut sides: [(&Server, &Host); 2]) {
             std::thread::sleep(Duration::from_millis(2));
         }
         println!("round {round}: cut off: {}", !is_over());
-        // The line, the program, or both.
+        // The test kills the connection, the program, or both.
         if round % 3 != 0 {
             let _ = child.kill();
         }
@@ -124,7 +124,7 @@ fn cut_off_while_it_runs(mut sides: [(&Server, &Host); 2]) {
         let (moved, now) = wait_for("guest that goes on", || {
             let moved = match state(here, "k1").as_str() {
                 "installed" => {
-                    // It may be there, or just going.
+                    // The zone may be on the target, or may just be leaving it.
                     if here.on("k1", &["boot"]).code() != Some(0) {
                         let _ = server.migrate(here, "k1", &[]);
                     }
@@ -132,7 +132,7 @@ fn cut_off_while_it_runs(mut sides: [(&Server, &Host); 2]) {
                 }
                 "running" => false,
                 "incomplete" => {
-                    // Cut while it was being removed here.
+                    // The cut came while the source removed the zone.
                     here.on("k1", &["uninstall", "-F"]).quiet();
                     true
                 }
@@ -151,9 +151,9 @@ fn cut_off_while_it_runs(mut sides: [(&Server, &Host); 2]) {
     }
 }
 
-/// Begins migrations, and ends them at random moments.
+/// Starts migrations, and interrupts them at random moments.
 fn cut_off(server: &Server, here: &Host) {
-    // About the duration of one migration on an idle machine, in milliseconds.
+    // Approximate duration of one migration on an idle machine, in milliseconds.
     let most = 2_000;
     let mut random = Random::new(7);
     let mut cut = 0;
@@ -161,7 +161,7 @@ fn cut_off(server: &Server, here: &Host) {
         let mut command = server.command(here, "k1", &[]);
         let mut child = start(command.stdout(Stdio::null()).stderr(Stdio::null()));
         cut += u32::from(still_runs_after(&mut child, random.below(most)));
-        // Kills the program, the connection, or both.
+        // The test kills the program, the connection, or both.
         if round % 3 != 1 {
             let _ = child.kill();
         }
@@ -176,12 +176,13 @@ fn cut_off(server: &Server, here: &Host) {
     println!("{cut} were cut off");
 }
 
-/// Given again it goes all the way; until then it is whole on one side.
+/// The same command again completes the migration. Until then one of the two hosts has the whole
+/// zone.
 fn again_until_done(server: &Server, here: &Host, there: &Host) {
     let mut tries = 0;
     while state(here, "k1") != "configured" {
         if state(here, "k1") == "incomplete" {
-            // Cut while the source removed what is the target's.
+            // The cut came while the source removed the files that the target now has.
             assert_eq!(state(there, "k1"), "installed", "nowhere");
             here.on("k1", &["uninstall", "-F"]).quiet();
             break;
@@ -190,20 +191,20 @@ fn again_until_done(server: &Server, here: &Host, there: &Host) {
         tries += 1;
         assert!(tries < 8, "{ran:?}");
         if ran.code() != Some(0) {
-            // The other side may be throwing away what it has.
+            // The target may still be removing its received files.
             std::thread::sleep(Duration::from_millis(500));
         }
     }
 }
 
-/// Two that stand on one file go.
+/// Two zones whose disks share one base file migrate.
 fn only_what_is_not_there_is_sent(server: &Server, here: &Host, there: &Host) {
     let _ = done(here.on("k2", &["clone", "--create", "k1"]));
     let shares = parts(here, "k2").len() > 1;
     for zone in ["k1", "k2"] {
         let files = parts(here, zone);
         let ran = done(server.migrate(here, zone, &[]));
-        // Of the second, what both stand on is there.
+        // For the second zone, the shared base file is already on the target.
         let sent = match zone {
             "k2" if shares => files.len() - 1,
             _ => files.len(),
@@ -221,7 +222,7 @@ fn only_what_is_not_there_is_sent(server: &Server, here: &Host, there: &Host) {
         }
     }
 
-    // A disk that lies elsewhere does not go along.
+    // A disk outside the zonepath is not copied.
     let disk = there.path("elsewhere");
     fs::write(&disk, [0; 4096]).expect("a disk");
     let command = format!(

@@ -1,4 +1,4 @@
-//! Tests that zones have processes, ids, IPC, network, names and clocks of their own.
+//! Tests that zones have their own processes, ids, IPC, network, names and clocks.
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
@@ -33,7 +33,7 @@ fn zones_do_not_see_each_other() {
         host.sh("two", "cat /proc/[0-9]*/comm | grep -c sleep || true"),
         "0"
     );
-    // Not by inode number either.
+    // Their inode numbers differ, too.
     let found = host.sh(
         "two",
         &format!(
@@ -43,7 +43,7 @@ fn zones_do_not_see_each_other() {
     );
     assert_eq!(found, "");
 
-    // Their ids on the host are apart, and far from the host's own.
+    // Their id ranges on the host do not overlap, and are far from the host's own ids.
     let range = |zone: &str| {
         let map = fs::read_to_string(format!("/proc/{}/uid_map", host.init_of(zone))).unwrap();
         let fields: Vec<u64> = map
@@ -66,7 +66,7 @@ fn zones_do_not_see_each_other() {
         "{one} {two}"
     );
 
-    // IPC, shared memory, abstract sockets, loopback and names are each one's own.
+    // Each zone has its own IPC objects, shared memory, abstract sockets, loopback link and names.
     host.sh("one", "ipcmk -M 4096 >/dev/null; ipcmk -S 1 >/dev/null; echo here >/dev/shm/mine; hostname changed");
     assert_eq!(
         host.sh(
@@ -119,7 +119,7 @@ fn a_shared_network_is_used_and_not_administered() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
-    // AF_INET raw ICMP, AF_PACKET raw, AF_INET6 raw.
+    // The sockets are AF_INET raw ICMP, AF_PACKET raw, and AF_INET6 raw.
     for arguments in ["2, 3, 1", "17, 3, 768", "10, 3, 58"] {
         assert_eq!(
             host.sh("web", &syscall(libc::SYS_socket, arguments)),
@@ -127,7 +127,7 @@ fn a_shared_network_is_used_and_not_administered() {
             "socket {arguments}"
         );
     }
-    // SIOCSIFADDR, SIOCSIFFLAGS, SIOCSIFHWADDR, SIOCADDRT on an ordinary socket.
+    // The ioctls on an ordinary socket are SIOCSIFADDR, SIOCSIFFLAGS, SIOCSIFHWADDR and SIOCADDRT.
     for number in ["0x8916", "0x8914", "0x8924", "0x890B"] {
         let code = format!(
             "use Socket; socket my $s, PF_INET, SOCK_DGRAM, 0; my $r = pack(\"a16 S a100\", \"lo\", AF_INET, \"\"); print ioctl($s, {number}, $r) ? \"done\" : $!"
@@ -169,7 +169,7 @@ fn names_and_clocks_are_the_zones_own() {
         of_zone <= before.elapsed().as_secs_f64() + 1.0 && of_zone < uptime(),
         "{of_zone}"
     );
-    // Start times of its processes count from there, too.
+    // The start times of the zone's processes also count from the zone's boot.
     let started: f64 = host
         .sh("web", "cut -d ' ' -f 22 /proc/self/stat")
         .parse()

@@ -1,10 +1,10 @@
-//! A host that gives out addresses and announces itself as a router.
+//! Tests a host with a DHCP server that announces itself as a router.
 
 use e2e::lan::{difference, is_installed, settings};
 use e2e::{At, Helper, World, skip};
 
-/// A DHCP server and router at `source`; none, said on standard output, where there is
-/// no such program.
+/// Starts a DHCP server and router at `source`. Returns `None`, after a line on standard output, if
+/// the program is not installed.
 fn source(world: &World) -> Option<Helper> {
     for program in ["dnsmasq", "busybox"] {
         if !is_installed(program) {
@@ -26,7 +26,7 @@ fn source(world: &World) -> Option<Helper> {
     Some(helper)
 }
 
-/// The script that udhcpc runs with an answer.
+/// The script that udhcpc runs when the server answers.
 const SCRIPT: &str = "#!/bin/sh
 case $1 in
 deconfig) ip link set $interface up ;;
@@ -63,8 +63,8 @@ fn asks_for_addresses(lower: &str, protection: &str) {
     let _server = world.serve(At::Client, "client");
     let said = world.ask(At::Zone("web"), "203.0.113.7");
     assert!(said.starts_with("client sees 10.0.0.2"), "{said}");
-    // By router advertisement.
-    // Not before the zone knows that nobody else has it.
+    // The address comes by router advertisement. The zone uses it only after the test for
+    // duplicates.
     let known = "ip -6 addr show dev net0 scope global -tentative";
     let _ = world.wait_for_text(At::Zone("web"), known, "inet6 fd00:");
     let _ = world.wait_for_text(At::Zone("web"), "ip -6 route", "default via fe80:");
@@ -100,7 +100,7 @@ fn a_zone_is_no_other_client_than_it_may() {
         let line = format!("busybox udhcpc -i net0 -f -q {id} {rest} -s /etc/udhcpc");
         world.run(At::Zone("web"), &line, "")
     };
-    // As another client, to have the address that it was given.
+    // Another client asks for the address that the zone got.
     let lie = format!("-C -x 0x3d:{}", e2e::frames::hex("web2"));
     let ran = ask(&lie, "-n -t 3 -T 1");
     assert_ne!(ran.code(), Some(0), "{ran:?}");
@@ -133,7 +133,8 @@ fn the_host_still_listens_to_routers_while_it_forwards() {
     let _ = world.wait_for_text(At::Global, "ip -6 addr show eth0", "inet6 fd00:");
     world.host.halt("web");
     let mut changed = difference(&before, &settings());
-    // What a router may say, and links of the zone on their way out.
+    // The test sends everything that a router may announce, to links of the zone that are about to
+    // be removed.
     changed.retain(|line| !line.contains("/zone"));
     changed.retain(|line| !line.contains("hop_limit") && !line.contains("/neigh/"));
     assert!(changed.is_empty(), "{changed:?}");

@@ -1,9 +1,9 @@
-//! The rules and settings of the host beside ours.
+//! Tests the rules and settings of the host in addition to those of zones.
 
 use e2e::lan::{face, rules, set_rules, settings};
 use e2e::{At, World};
 
-/// Rules of somebody else that let everything through, in every shape that nft prints.
+/// Rules of another program that allow everything, in every form that nft prints.
 const FOREIGN: &str = "
 table ip nat {
   chain POSTROUTING {
@@ -25,7 +25,7 @@ table ip6 other {
 }
 ";
 
-/// A firewall that routes nothing, as hosts with Docker have.
+/// A firewall that drops all forwarded packets, as on hosts with Docker.
 const CLOSED: &str = "
 table ip filter {
   chain FORWARD {
@@ -42,7 +42,7 @@ const SHARED: &str = "add net; set physical=eth0; set address=10.0.0.101/24; end
 fn everything_is_as_before_when_the_last_zone_is_gone() {
     let Some(world) = World::new() else { return };
     set_rules(FOREIGN);
-    // What the host forwards and listens to on its own.
+    // The ports that the host itself forwards and listens on.
     for (name, value) in [
         ("ipv4/conf/eth1/forwarding", "1"),
         ("ipv6/conf/eth1/forwarding", "1"),
@@ -60,7 +60,7 @@ fn everything_is_as_before_when_the_last_zone_is_gone() {
         world.host.boot(zone);
     }
     let now = rules();
-    // Ours beside theirs, which are the same.
+    // Our rules are there, and the rules of the other program have not changed.
     assert!(now.contains("table inet zones"), "{now}");
     for line in before.0.lines() {
         assert!(now.contains(line), "{line:?} is not in {now}");
@@ -70,7 +70,7 @@ fn everything_is_as_before_when_the_last_zone_is_gone() {
         world.ask(At::Zone("web"), "203.0.113.7"),
         "client sees 10.0.0.9"
     );
-    // It stays while one zone needs it.
+    // The table stays as long as one zone needs it.
     for zone in ["web", "mail"] {
         world.host.halt(zone);
     }
@@ -95,7 +95,7 @@ fn a_firewall_that_routes_nothing_is_named() {
         0,
         "the host's firewall (table ip filter, chain FORWARD) drops what is routed",
     );
-    // What is said there helps, whoever adds it.
+    // The advice in the message works, whoever follows it.
     set_rules(
         "add rule ip filter FORWARD iifname \"zone*\" accept\n\
          add rule ip filter FORWARD oifname \"zone*\" accept\n",
