@@ -1,5 +1,5 @@
-//! The state of the host's network: looked up at each use, repaired, and the same for the
-//! zones of every ZONES_ROOT.
+//! Tests the state of the host's network: it is read at each use, repaired, and shared by the zones
+//! of every ZONES_ROOT.
 
 use e2e::frames::hex;
 use e2e::lan::{face, rules, settings};
@@ -10,7 +10,7 @@ use e2e::{At, Host, World};
 const AUTO: &str = "set ip-type=exclusive; add anet; end";
 const PEER: &str = include_str!("../src/peer.pl");
 
-/// The address of a zone's link of the pool, by IPv4.
+/// Returns the IPv4 address of a zone's link to the pool.
 #[track_caller]
 fn pool_address(host: &Host, zone: &str) -> String {
     let text = host.on(zone, &["links", "-j"]).ok().out;
@@ -21,7 +21,7 @@ fn pool_address(host: &Host, zone: &str) -> String {
     address.split('/').next().unwrap_or(address).to_owned()
 }
 
-/// The answer of the server at an address to a zone of any host.
+/// Returns the answer of the server at an address to a zone of any host.
 #[track_caller]
 fn ask(host: &Host, zone: &str, address: &str) -> String {
     let line = format!("perl - ask {address} {PORT}");
@@ -29,7 +29,7 @@ fn ask(host: &Host, zone: &str, address: &str) -> String {
     ran.ok().text().to_owned()
 }
 
-/// Boots a zone on another host of the same network.
+/// Boots a zone of another root on the same network.
 fn boot(host: &Host, zone: &str, links: &str) {
     host.configure(zone, links);
     host.on(zone, &["clone", "master"]).quiet();
@@ -50,7 +50,7 @@ fn an_address_that_left_the_host_comes_back_with_the_next_zone() {
         world.run(At::Global, &line, "").quiet();
     }
     world.host.boot("db");
-    // Also for the zone that was there before.
+    // The repair also works for the zone that ran before.
     for zone in ["db", "web"] {
         for (address, seen) in [("203.0.113.7", "10.0.0.9"), ("2001:db8:1::7", "fd00::9")] {
             let said = world.ask(At::Zone(zone), address);
@@ -83,8 +83,7 @@ fn rules_that_somebody_took_out_of_our_table_come_back_with_the_next_zone() {
     }
 }
 
-/// A host and a second ZONES_ROOT on it, whose zones have the same names, slots and
-/// numbers.
+/// A host and a second ZONES_ROOT on it, whose zones have the same names, slots and numbers.
 #[test]
 fn zones_of_a_second_root_take_nothing_away_from_those_of_the_first() {
     let Some(world) = World::new() else { return };
@@ -108,7 +107,7 @@ fn zones_of_a_second_root_take_nothing_away_from_those_of_the_first() {
     }
     let said = ask(&second, "web", &ours);
     assert_eq!(said, format!("web sees {theirs}"));
-    // Whichever is the last of its root, it is not the last of the host.
+    // The last zone of one root is not the last zone of the host.
     second.halt("web");
     world.wait_for_face(&alone.0);
     assert_eq!(rules(), alone.1);
@@ -149,7 +148,7 @@ fn addresses_routers_and_links_are_those_of_one_root() {
     world.boot("web", &shared(101));
     world.boot("db", &wire(121));
     let alone = face();
-    // The same numbers of zones and links, with addresses of their own.
+    // Zones and links have the same numbers but different addresses.
     boot(&second, "web", &shared(102));
     boot(&second, "db", &wire(122));
     let _client = world.serve(At::Client, "client");
@@ -163,7 +162,8 @@ fn addresses_routers_and_links_are_those_of_one_root() {
         second.halt(zone);
     }
     world.wait_for_face(&alone);
-    // One that the first root's zone has is not had by another's, whatever its name.
+    // An address of a zone in the first root cannot be used by a zone of the other root, whatever
+    // its name.
     second.configure("web2", &shared(101));
     second.on("web2", &["clone", "master"]).quiet();
     let refused = second.on("web2", &["boot"]);
@@ -181,8 +181,8 @@ fn addresses_routers_and_links_are_those_of_one_root() {
     assert_eq!(said, "answer of 10.0.0.101");
 }
 
-/// Zones of one name in two roots are never in one control group: the end of one would be
-/// the end of the other.
+/// Zones with the same name in two roots must have different control groups. Otherwise the end of
+/// one zone would kill the other.
 #[test]
 fn roots_have_control_groups_of_their_own() {
     let Some(one) = Host::with_web() else { return };
@@ -214,7 +214,7 @@ fn an_address_that_is_not_to_be_configured_is_told_of() {
     world.host.on("web", &["verify"]).mentions(0, text);
 }
 
-/// A second network of the host, on its second link, with one neighbour.
+/// Makes a second network of the host, on its second link, with one neighbour.
 fn second_network(world: &World) {
     for line in [
         "ip link set eth1 up",
@@ -229,7 +229,7 @@ fn second_network(world: &World) {
     ] {
         world.run(At::Source, line, "").quiet();
     }
-    // Each link answers for its own addresses alone, as if it had a switch of its own.
+    // Each link answers only for its own addresses, as if it had a switch of its own.
     for name in ["arp_ignore", "arp_announce"] {
         std::fs::write(format!("/proc/sys/net/ipv4/conf/all/{name}"), "2").unwrap();
     }
@@ -255,8 +255,8 @@ fn zones_of_the_pool_reach_every_network_of_the_host() {
     world.wait_for_settings(&before.1);
 }
 
-/// Zones do not make a router between its networks of a host that is none, and do not keep
-/// it from being one.
+/// Zones do not turn a host into a router between its networks, and do not stop a host from being
+/// one.
 #[test]
 fn the_host_routes_between_its_networks_only_where_its_administrator_says_so() {
     let Some(world) = World::new() else { return };
@@ -270,7 +270,7 @@ fn the_host_routes_between_its_networks_only_where_its_administrator_says_so() {
     let sends = |text: &str| {
         let words = format!("udp 10.0.0.1 10.0.1.2 {text}");
         assert_eq!(world.peer(At::Router, &words), "sent");
-        // It comes after the other, from the same link.
+        // The second answer comes after the first one, from the same link.
         let words = format!("udp 10.0.1.9 10.0.1.2 after-{text}");
         assert_eq!(world.peer(At::Global, &words), "sent");
         let heard = ears.until(&hex(format!("after-{text}")));
@@ -288,7 +288,7 @@ fn the_host_routes_between_its_networks_only_where_its_administrator_says_so() {
     assert_eq!(said, "source sees 10.0.1.9");
 }
 
-/// The Ethernet address of a link of the host.
+/// Returns the Ethernet address of a link of the host.
 fn own_mac(link: &str) -> [u8; 6] {
     let kernel = std::process::Command::new("ip")
         .args(["-o", "link", "show", link])
@@ -301,7 +301,8 @@ fn own_mac(link: &str) -> [u8; 6] {
     std::array::from_fn(|_| u8::from_str_radix(bytes.next().unwrap(), 16).unwrap())
 }
 
-/// Addresses for the host and its zones alone; also such as are of the pool by chance.
+/// Addresses that only the host and its zones can reach. Some of them may be addresses of the pool
+/// by chance.
 #[test]
 fn a_zone_with_addresses_on_the_loopback_is_reached_by_host_and_zones() {
     let Some(world) = World::new() else { return };
@@ -331,8 +332,8 @@ fn a_zone_with_addresses_on_the_loopback_is_reached_by_host_and_zones() {
     world.wait_for_face(&before);
 }
 
-/// A neighbour that knows the address from another host does not wait until its knowledge
-/// expires.
+/// A neighbour that still has the address of another host in its cache must learn the new one at
+/// once.
 #[test]
 fn neighbours_are_told_of_a_zones_addresses_when_it_boots() {
     let Some(world) = World::new() else { return };
@@ -364,7 +365,7 @@ fn neighbours_are_told_of_a_zones_addresses_when_it_boots() {
     );
     let eth0 = own_mac("eth0").map(|byte| format!("{byte:02x}")).join(":");
     is_told(101, &eth0);
-    // Links with Ethernet addresses of their own.
+    // These links have Ethernet addresses of their own.
     for (zone, lower, last) in [("db", "eth1", 121), ("mail", "br0", 122)] {
         if lower == "br0" {
             world.host.halt("db");
@@ -388,11 +389,11 @@ fn neighbours_are_told_of_a_zones_addresses_when_it_boots() {
     }
 }
 
-/// While a kernel zone is suspended nobody else answers for it: a router behind the host's
-/// default route would reset its connections.
+/// While a kernel zone is suspended, no other host may answer for its address: a router behind the
+/// host's default route would reset the connections of the zone.
 #[test]
 fn a_suspended_zone_keeps_its_addresses_from_the_default_route() {
-    // The guest comes from a package, which this network does not lead to.
+    // The guest comes from a package, and this network has no route to the package server.
     let Some(host) = Host::new() else { return };
     if e2e::machine::guest(&host).is_none() {
         return;
@@ -422,7 +423,7 @@ fn a_suspended_zone_keeps_its_addresses_from_the_default_route() {
     assert_eq!(host.state("k1"), "installed");
     let kept = way_without_link();
     assert!(kept.contains("No route to host"), "{kept}");
-    // Any command that looks for what is left of zones leaves it.
+    // A command that cleans up after zones does not remove this route.
     let _ = host.zoneadm(&["list", "-cv"]).ok();
     assert!(way().contains("No route to host"), "{}", way());
     let network = host.zoneadm(&["network"]).ok().out;
@@ -432,14 +433,14 @@ fn a_suspended_zone_keeps_its_addresses_from_the_default_route() {
     let _ = e2e::guest::wait_for_guest(&host);
     assert!(way().starts_with(&direct), "{}", way());
     assert_eq!(face_of_lo(), before);
-    // A zone that is given up holds nothing.
+    // A zone whose image is discarded holds no address.
     e2e::machine::done(host.on("k1", &["suspend"]));
     e2e::machine::done(host.on("k1", &["uninstall", "-F"]));
     let open = way_without_link();
     assert!(open.contains("via 10.0.0.1"), "{open}");
 }
 
-/// The addresses of the loopback, and the routes that refuse.
+/// Returns the addresses of the loopback link, and the routes that reject packets.
 fn face_of_lo() -> String {
     let script =
         "ip -o addr show lo; ip route show type unreachable; ip -6 route show type unreachable";
@@ -448,7 +449,8 @@ fn face_of_lo() -> String {
         .out
 }
 
-/// Programs of before kept the state in each ZONES_ROOT: the zones that they booted go on.
+/// Earlier programs kept the network state in each ZONES_ROOT. The zones that they booted keep
+/// their network.
 #[test]
 fn the_state_that_older_programs_wrote_is_taken_over() {
     let Some(world) = World::new() else { return };
@@ -468,7 +470,7 @@ fn the_state_that_older_programs_wrote_is_taken_over() {
     let folders = std::fs::read_dir("/run/zones-network").unwrap().flatten();
     let mut folders = folders.map(|entry| entry.path());
     let common = folders.find(|folder| of_root(folder)).expect("a folder");
-    // As it was on disk before: one file of the root, and nothing about its zones.
+    // Restores the former format: one file in the root, and no files about its zones.
     let own = world.host.path("/run/zones/network/.host.json");
     std::fs::rename(common.join("settings.json"), own).unwrap();
     for kind in ["zones", "addresses", "tables", "names"] {
@@ -488,8 +490,8 @@ fn the_state_that_older_programs_wrote_is_taken_over() {
     world.assert_no_records();
 }
 
-/// An address that a running zone is given is its own, and one that is taken from it is
-/// free for others.
+/// An address that a running zone gets belongs to that zone, and an address that is removed from it
+/// is free for others.
 #[test]
 fn addresses_change_hands_while_zones_run() {
     let Some(world) = World::new() else { return };
@@ -507,7 +509,7 @@ fn addresses_change_hands_while_zones_run() {
     world.host.boot("db");
     let said = world.peer(At::Router, "ping 10.0.0.101");
     assert_eq!(said, "answer of 10.0.0.101");
-    // An address that a running zone was given is no other zone's.
+    // No other zone can use an address that a running zone got.
     let Some(second) = Host::with_master() else {
         return;
     };

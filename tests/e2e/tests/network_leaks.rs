@@ -1,18 +1,18 @@
-//! Whatever becomes of a zone, the host's network is as it was afterwards: no link, no
-//! namespace (whose links would still be there), no rule, no address, and the link that
-//! had moved is back.
+//! Tests that the host's network is the same after the end of a zone, whatever ended the zone: no
+//! link, no namespace (whose links would still exist), no rule and no address is left, and a moved
+//! link is back.
 
 use e2e::lan::{face, rules, settings};
 use e2e::{At, World, rounds};
 
-/// Exclusive IP with a link of each kind.
+/// An exclusive-IP configuration with a link of each kind.
 const EXCLUSIVE: &str = "set ip-type=exclusive; \
      add anet; end; \
      add anet; set lower-link=eth0; set allowed-address=10.0.0.121/24,fd00::121/64; end; \
      add anet; set lower-link=br0; set allowed-address=192.168.7.2/24; set maxbw=100M; end; \
      add net; set physical=eth1; set allowed-address=10.0.0.131/24; set defrouter=10.0.0.1; end";
 
-/// Shared IP with a router of its own in each family.
+/// A shared-IP configuration with its own router for each address family.
 const SHARED: &str = "add net; set physical=eth0; set address=10.0.0.101/24; \
      set defrouter=10.0.0.1; end; \
      add net; set physical=eth0; set address=fd00::101/64; set defrouter=fd00::1; end";
@@ -45,7 +45,7 @@ impl Before {
 
 fn prepared() -> Option<(World, Before)> {
     let world = World::new()?;
-    // With a port that stays, so that it has a carrier throughout.
+    // The bridge has a port that stays, so that it always has a carrier.
     for line in [
         "ip link add br0 address 02:00:00:00:00:b0 type bridge",
         "ip link add port0 type veth peer name port1",
@@ -119,7 +119,7 @@ fn no_link_is_left_when_zoneadmd_and_the_zone_are_killed() {
             world.host.kill(world.host.init_of(zone));
             world.host.wait_for_state(zone, "installed");
         }
-        // The next command clears away what they had.
+        // The next command removes what the killed zones had.
         for zone in ["web", "db"] {
             world.host.boot(zone);
         }
@@ -165,7 +165,7 @@ fn no_link_is_left_when_boot_is_killed_or_fails() {
                 before.is_again(&world);
                 continue;
             }
-            // Whatever is left is taken over or cleared away.
+            // Objects of the killed boot are used again or removed.
             assert_eq!(host.on("web", &["boot"]).code(), Some(0), "{fault}");
             host.halt("web");
             before.is_again(&world);
@@ -184,7 +184,7 @@ fn a_link_comes_back_from_wherever_its_zone_hid_it() {
     host.sh("web", "ip link set eth1 down; ip link set eth1 name mine0");
     host.halt("web");
     before.is_again(&world);
-    // Another link that bears its name there.
+    // Another link has the same name in that namespace.
     host.boot("web");
     host.sh(
         "web",
@@ -225,7 +225,7 @@ fn every_command_removes_links_of_dead_zones() {
         let _ = host.zoneadm(words).ok();
         before.is_again(&world);
     }
-    // A zone that was to have the same link.
+    // This zone should get the same link.
     die();
     host.configure(
         "other",
@@ -239,7 +239,7 @@ fn every_command_removes_links_of_dead_zones() {
     );
     host.halt("other");
     before.is_again(&world);
-    // But a zone that lives keeps it.
+    // A running zone keeps the link.
     host.boot("other");
     let ran = host.on("web", &["boot"]);
     assert_ne!(ran.code(), Some(0));

@@ -1,9 +1,9 @@
-//! Ports of the host that lead to zones: see docs/network.md.
+//! Tests published ports: ports of the host that lead to zones, see docs/network.md.
 
 use e2e::lan::{Lan, rules, set_rules, settings};
 use e2e::{At, Host, World, guest, machine, wait_for};
 
-/// A zone of the pool whose port 4321 is port 8080 of the host, by TCP.
+/// A zone of the pool whose TCP port 4321 is published as port 8080 of the host.
 const WEB: &str = "set ip-type=exclusive; add anet; end; \
      add publish; set host-port=8080; set zone-port=4321; end";
 
@@ -13,8 +13,8 @@ const HOST6: &str = "fd00::9";
 const CLIENT4: &str = "203.0.113.7";
 const CLIENT6: &str = "2001:db8:1::7";
 
-/// Clients of a published port: the place of the client, the address that it asks, and the address
-/// of the client that the zone sees.
+/// Clients of a published port: the location of the client, the address to which it connects, and
+/// the client's address that the zone sees.
 const ASKED: [(At<'static>, &str, &str); 7] = [
     (At::Client, HOST4, CLIENT4),
     (At::Client, HOST6, CLIENT6),
@@ -39,7 +39,7 @@ fn a_published_port_is_reached_from_everywhere_and_clients_keep_their_address() 
         let answer = ask(&world, at, address, 8080);
         assert_eq!(answer, format!("web sees {seen}"), "{at:?} {address}");
     }
-    // From the zone itself, and from another zone.
+    // The connections come from the zone itself, and from another zone.
     world.boot("db", "set ip-type=exclusive; add anet; end");
     for zone in ["web", "db"] {
         for address in [HOST4, HOST6] {
@@ -66,13 +66,13 @@ fn a_published_udp_port_answers_from_the_address_that_was_asked() {
         let answer = format!("web sees {seen}: text");
         assert_eq!(query(at, address), answer, "{at:?} {address}");
     }
-    // TCP of the same port is not published.
+    // The TCP port with the same number is not published.
     let _server = world.serve(At::Zone("web"), "web");
     let refused = ask(&world, At::Client, HOST4, 8080);
     assert!(refused.starts_with("error: connect"), "{refused}");
 }
 
-/// Commands that an administrator types in the guest (docs/kernel-zones.md), and then a server that
+/// Commands that an administrator types in the guest (docs/kernel-zones.md), and a server that
 /// answers each client with the client's address.
 const IN_GUEST: &str = "\
 ip link set eth0 arp off up && ip addr add OWN/32 dev eth0
@@ -90,7 +90,8 @@ setsid nc -ll -p 4321 -e /run/server >/dev/null 2>&1 </dev/null &
 #[test]
 fn a_published_port_leads_to_a_running_kernel_zone() {
     let Some(host) = Host::new() else { return };
-    // While the host's network is there: the guest's kernel may have to be fetched.
+    // This must run while the host's network is available, because the guest's kernel may have to
+    // be downloaded.
     if machine::guest(&host).is_none() {
         return;
     }
@@ -144,7 +145,7 @@ fn a_published_port_leads_to_a_running_kernel_zone() {
 fn a_zone_reaches_no_service_on_the_loopback_of_the_host() {
     let Some(world) = World::new() else { return };
     world.boot("web", WEB);
-    // Counts what arrives from the zone before any other rule sees it.
+    // Counts packets of the zone before any other rule.
     set_rules(
         "table ip test {
   chain prerouting {
@@ -155,7 +156,7 @@ fn a_zone_reaches_no_service_on_the_loopback_of_the_host() {
 }
 ",
     );
-    // The root user of the zone sends packets for 127.0.0.1 over its link to the host.
+    // The zone's root sends packets for 127.0.0.1 over its link to the host.
     let script = "ip route del local 127.0.0.1 dev lo table local
 ip route del local 127.0.0.0/8 dev lo table local
 ip route add 127.0.0.1 via 169.254.0.1 dev net0 onlink

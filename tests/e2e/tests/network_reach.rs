@@ -1,13 +1,13 @@
-//! Hosts around the global zone talk to zones of every kind by address, and zones to
-//! them, on IPv4 and IPv6.
+//! Tests that hosts around the global zone reach zones of every kind by their addresses, and that
+//! zones reach those hosts, with IPv4 and IPv6.
 
 use e2e::{At, Helper, World};
 
-/// The zone's addresses on the switch, as shared IP.
+/// The zone's addresses on the switch, for shared IP.
 const SHARED: &str = "add net; set physical=eth0; set address=10.0.0.101/24; end; \
      add net; set physical=eth0; set address=fd00::101/64; end";
 
-/// On a lower-link of the host, behind the same router.
+/// The network resource on a lower-link of the host, behind the same router.
 fn anet(lower: &str, last: u32) -> String {
     let both = |line: &str| line.replace('N', &last.to_string());
     format!(
@@ -17,8 +17,8 @@ fn anet(lower: &str, last: u32) -> String {
     )
 }
 
-/// Asks in both families from everywhere for a server in the zone with the address
-/// `number`, and the other way round. The server goes on.
+/// Connects from every host to a server in the zone with the address `number`, and the other way
+/// round, with both address families. The server keeps running.
 fn talks_with_everybody(world: &World, zone: &str, number: u32, others: &[At<'_>]) -> Helper {
     let addresses = [format!("10.0.0.{number}"), format!("fd00::{number}")];
     let own = |from: At<'_>, v6: bool| match (from, v6) {
@@ -85,7 +85,7 @@ fn shared_ip_is_reached_from_the_wire_the_host_and_other_zones() {
 #[test]
 fn shared_ip_with_a_router_of_its_own() {
     let Some(world) = World::new() else { return };
-    // The host sends nothing to the outside; the zone has its own way.
+    // The host sends nothing to the outside, and the zone has its own route.
     let _ = world.run(At::Global, "ip route del default", "").ok();
     let net = "add net; set physical=eth0; set address=10.0.0.101/24; set defrouter=10.0.0.1; end";
     let before = e2e::lan::face();
@@ -137,7 +137,7 @@ fn exclusive_ip_on_nothing_in_particular_goes_out_with_the_hosts_address() {
         assert_eq!(world.ask(At::Global, &web), format!("web sees {own}"));
         assert_eq!(world.ask(At::Zone("web"), own), format!("host sees {web}"));
     }
-    // The host's address on the wire is its own, too.
+    // The host's address on the wire belongs to the host itself.
     let said = world.ask(At::Zone("web"), "10.0.0.9");
     assert!(said.starts_with("host sees 10."), "{said}");
 }
@@ -148,7 +148,7 @@ fn exclusive_ip_on_a_nic() {
     let _ = world.run(At::Global, "ip link set eth1 up", "").ok();
     world.boot("web", &anet("eth1", 121));
     world.boot("db", &anet("eth1", 122));
-    // The host is on the same switch, over its other link.
+    // The host is on the same switch, through its other link.
     let _server = talks_with_everybody(&world, "web", 121, &[At::Global, At::Router, At::Source]);
     assert_eq!(
         world.ask(At::Zone("db"), "10.0.0.121"),
@@ -168,7 +168,8 @@ fn exclusive_ip_on_a_bridge() {
     ] {
         world.run(At::Global, line, "").quiet();
     }
-    // As it may be made up: the host's end begins so, too, and must be another.
+    // The Ethernet address may begin like a generated one: then the host's end, whose address
+    // begins in the same way, must still differ.
     let high = anet("br0", 121).replace("add anet;", "add anet; set mac-address=fe:0:0:0:0:1;");
     world.boot("web", &high);
     world.boot("db", &anet("br0", 122));
@@ -197,8 +198,8 @@ fn exclusive_ip_on_a_nic_that_moves() {
     );
 }
 
-/// As docs/network.md says: macvlan links of one lower link reach each other, and so the
-/// host has one, too.
+/// docs/network.md explains this: macvlan links of one lower link reach each other, so the host
+/// needs such a link, too.
 #[test]
 fn the_host_reaches_a_wire_on_its_own_link_over_one_beside_it() {
     let Some(world) = World::new() else { return };

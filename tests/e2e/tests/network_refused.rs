@@ -1,9 +1,9 @@
-//! Tests that impossible networks are refused with the reason, and leave nothing half made.
+//! Tests that impossible networks are refused with the reason, and that nothing half-made is left.
 
 use e2e::lan::{face, rules, settings};
 use e2e::{At, World};
 
-/// The host's network as it was, before a refusal.
+/// The state of the host's network before a refusal.
 fn refused(world: &World, zone: &str, links: &str, why: &str) {
     let before = (face(), rules(), settings());
     world.install(zone, links);
@@ -30,7 +30,7 @@ fn shared(address: &str) -> String {
 #[test]
 fn boot_refuses_addresses_in_use() {
     let Some(world) = World::new() else { return };
-    // What it needs of the host stays until it halts.
+    // The host settings that the running zone needs stay until it halts.
     let both = [shared("10.0.0.101/24"), shared("fd00::101/64")].join("; ");
     world.boot("web", &both);
     let other = shared("10.0.0.101/24");
@@ -41,10 +41,10 @@ fn boot_refuses_addresses_in_use() {
     for (address, owner) in [("10.0.0.9/24", "host"), ("fd00::9/64", "host")] {
         refused(&world, "db", &shared(address), owner);
     }
-    // The second of two cannot be had: nor is the first made.
+    // The second link is impossible, so the first one is not made either.
     let two = format!("{}; {}", shared("10.0.0.102/24"), shared("10.0.0.9/24"));
     refused(&world, "db", &two, "10.0.0.9");
-    // The other zone is as it was.
+    // The other zone has not changed.
     let said = world.peer(At::Zone("web"), "ping 10.0.0.1");
     assert_eq!(said, "answer of 10.0.0.1");
 }
@@ -52,7 +52,8 @@ fn boot_refuses_addresses_in_use() {
 #[test]
 fn boot_refuses_an_address_of_another_running_zone() {
     let Some(world) = World::new() else { return };
-    // Nobody can tell before both run: the second asks for it by a name.
+    // The conflict is visible only when both zones run, because the second zone requests the link
+    // by a name.
     world.boot("web", &shared("10.0.0.101/24"));
     world.host.configure("db", &shared("10.0.0.102/24"));
     world.host.on("db", &["clone", "master"]).quiet();
@@ -62,7 +63,7 @@ fn boot_refuses_an_address_of_another_running_zone() {
     world.host.on("db", &["boot"]).mentions(1, "zone 'web'");
     assert_eq!(world.host.state("db"), "installed");
     world.wait_for_face(&before);
-    // Also for those who ask from the wire.
+    // Hosts on the wire get the same answer.
     let said = world.peer(At::Router, "ping 10.0.0.101");
     assert_eq!(said, "answer of 10.0.0.101");
 }
@@ -132,7 +133,7 @@ fn boot_refuses_invalid_ethernet_addresses() {
         assert!(ran.err.contains("mac-address"), "{ran:?}");
         let _ = world.host.zonecfg(&["-z", "db", "delete -F"]);
     }
-    // Everybody's, a group's and nobody's.
+    // These addresses are broadcast, multicast and unspecified.
     for mac in [
         "ff:ff:ff:ff:ff:ff",
         "01:00:5e:00:00:01",
@@ -178,7 +179,7 @@ fn boot_refuses_a_link_of_another_zone() {
     world.host.halt("web");
     world.boot("db", moved);
     world.host.halt("db");
-    // The default route's, when that is wanted.
+    // The link of the default route is used if the configuration asks for it.
     let forced = "set ip-type=exclusive; add net; set physical=eth0; \
          set allowed-address=10.0.0.131/24; end; \
          add attr; set name=net-force; set type=boolean; set value=true; end";

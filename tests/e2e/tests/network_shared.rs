@@ -1,4 +1,4 @@
-//! Shared IP: the zone has its addresses, and nothing else of a network.
+//! Tests shared IP: the zone has its addresses, and no other access to the network.
 
 use std::collections::BTreeMap;
 
@@ -47,8 +47,8 @@ fn root_of_a_zone_cannot_administer_a_shared_network() {
     neither_makes_packets_up_nor_sees_others(&world, "web");
 }
 
-/// The zone's processes have the capability net_raw, without which the kernel refuses to
-/// execute Debian's ping: over the network, which is the host's, it counts for nothing.
+/// The zone's processes have the capability net_raw, because without it the kernel refuses to
+/// execute Debian's ping. The capability has no effect on the network, which belongs to the host.
 fn neither_makes_packets_up_nor_sees_others(world: &World, zone: &str) {
     let status = world.host.sh(zone, "cat /proc/self/status");
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -70,8 +70,8 @@ fn neither_makes_packets_up_nor_sees_others(world: &World, zone: &str) {
                 "{line}"
             );
         }
-        // IP_TRANSPARENT, IPV6_TRANSPARENT, SO_MARK, SO_PRIORITY, and the options of IPv6
-        // for every hop: what else the kernel lets holders of net_raw do.
+        // The test tries what else the kernel allows with net_raw: IP_TRANSPARENT,
+        // IPV6_TRANSPARENT, SO_MARK, SO_PRIORITY, and the IPv6 options for every hop.
         for (family, level, option, value) in [
             (2, 0, 19, "pack(q(l),1)"),
             (10, 41, 75, "pack(q(l),1)"),
@@ -112,7 +112,7 @@ fn the_distributions_ping_works_for_root_and_everybody() {
         return;
     }
     world.boot("web", &net(101));
-    // As zones are by default: without a link.
+    // This is the default of a zone: no link.
     for (zone, links) in [("db", ""), ("mail", "set ip-type=exclusive")] {
         world.boot(zone, links);
     }
@@ -131,10 +131,10 @@ fn the_distributions_ping_works_for_root_and_everybody() {
             assert!(ran.out.contains("1 received"), "{ran:?}");
         }
     }
-    // As with raw sockets, ping cannot say that it is another.
+    // Like a raw socket, ping cannot use an address of another zone as its source.
     let lie = world.run(At::Zone("web"), "ping -c 1 -W 1 -I 10.0.0.77 10.0.0.1", "");
     assert_ne!(lie.code(), Some(0), "{lie:?}");
-    // A copy that keeps its file capability, as an image brings it.
+    // A copy of ping with its file capability, as images contain it.
     let copy = "cp /usr/bin/ping /root/ping && setcap cap_net_raw=ep /root/ping";
     if e2e::lan::is_installed("setcap") {
         world.host.sh("web", copy);
@@ -145,7 +145,7 @@ fn the_distributions_ping_works_for_root_and_everybody() {
     }
 }
 
-/// Without net_icmpaccess no program of the zone opens ICMP sockets.
+/// Without net_icmpaccess no program of the zone can open ICMP sockets.
 #[test]
 fn a_zone_without_the_privilege_does_not_ping() {
     let Some(world) = World::new() else { return };
@@ -162,8 +162,9 @@ fn sources_that_are_not_its_own_never_leave_it() {
     world.boot("db", &net(102));
     let ears = world.listen();
     let before = world.dropped("web", "eth0");
-    // Bound with IP_FREEBIND, which everybody may set: nobody's, the other zone's, the
-    // router's and the host's address, to the wire, the other zone and the host.
+    // Sockets are bound with IP_FREEBIND, which every user may set, to four addresses: an unused
+    // one, the other zone's, the router's and the host's. They send to the wire, the other zone and
+    // the host.
     let lies = [
         ("10.0.0.77", "10.0.0.1"),
         ("10.0.0.102", "10.0.0.1"),
@@ -183,7 +184,7 @@ fn sources_that_are_not_its_own_never_leave_it() {
     for (source, target) in lies.iter().chain(&lies6) {
         let words = format!("udp {source} {target} lie-{source}");
         let said = world.peer(At::Zone("web"), &words);
-        // The kernel itself sends IPv6 only.
+        // The kernel itself sends only IPv6 messages.
         match source.contains(':') {
             true => assert_eq!(said, "sent", "{words}"),
             false => assert_eq!(said, "error: send: Network is unreachable", "{words}"),

@@ -1,5 +1,5 @@
-//! Tests that a zone's root cannot use false addresses on a link that it administers: every such
-//! frame is dropped at the host's end and counted, and none is seen on the wire.
+//! Tests that a zone's root cannot use false addresses on a link that it administers. The host's
+//! end of the link drops and counts every such frame, and none appears on the wire.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use e2e::{At, World};
 const STRICT: &str = "mac-nospoof,ip-nospoof,dhcp-nospoof,restricted";
 const OTHER: Mac = [2, 0, 0, 0, 0, 0x66];
 
-/// Text in every lie.
+/// The text in every spoofed frame.
 const LIE: &str = "lie-";
 
 /// A zone with a link on `lower` and the addresses 10.0.0.121 and fd00::121.
@@ -22,8 +22,8 @@ fn zone_on(lower: &str, protection: &str) -> String {
     )
 }
 
-/// Frames that a zone with this Ethernet address and these addresses must not send,
-/// with the reason that they are counted by.
+/// Frames that a zone with this Ethernet address and these IP addresses must not send, each with
+/// the name of its counter.
 fn lies(mac: Mac, v4: &str, v6: &str) -> Vec<(&'static str, Vec<u8>)> {
     let mut number = 10;
     let mut text = || {
@@ -47,8 +47,8 @@ fn lies(mac: Mac, v4: &str, v6: &str) -> Vec<(&'static str, Vec<u8>)> {
     ));
     let plain = text();
     all.push(("dhcp", ipv6(mac, v6, "ff02::1", 17, &udp(547, 546, &plain))));
-    // The router's address is here; so is it for whoever did not ask; another's
-    // Ethernet address for the own one.
+    // The frames claim the router's address in several ways, and another Ethernet address for the
+    // zone's own address.
     all.push(("arp", arp(mac, 2, mac, "10.0.0.1", "10.0.0.2", &text())));
     all.push(("arp", arp(mac, 1, mac, "10.0.0.1", "10.0.0.1", &text())));
     all.push(("arp", arp(mac, 2, OTHER, v4, "10.0.0.2", &text())));
@@ -79,8 +79,8 @@ fn only_frames(lies: &[(&str, Vec<u8>)]) -> Vec<Vec<u8>> {
     lies.iter().map(|(_, frame)| frame.clone()).collect()
 }
 
-/// All lies from `web`'s link, and then the truth: what is heard on the switch until
-/// that arrives.
+/// Sends all spoofed frames from `web`'s link, and then a legal one. Returns what the switch
+/// received until the legal one arrived.
 fn heard_of(world: &World, lies: &[Vec<u8>], mac: Mac) -> Vec<String> {
     let ears = world.listen();
     world.send("web", "net0", lies);
@@ -102,18 +102,18 @@ fn nothing_is_heard(world: &World) {
     let heard = heard_of(world, &only_frames(&lies), mac);
     assert!(heard.is_empty(), "{heard:#?}");
     world.wait_for_drops("web", "net0", &before, &sums(&lies));
-    // Another Ethernet address for the whole link, which its root can set.
+    // The zone's root sets another Ethernet address on the whole link.
     let before = world.dropped("web", "net0");
     world
         .host
         .sh("web", "ip link set net0 address 02:00:00:00:00:67");
-    // It asks for the neighbour first.
+    // The kernel first asks for the neighbour's Ethernet address.
     let said = world.peer(At::Zone("web"), "udp 10.0.0.121 10.0.0.77 lie");
     assert_eq!(said, "sent");
     world.wait_for_drops("web", "net0", &before, &BTreeMap::from([("mac", 1)]));
 }
 
-/// A bridge `br0` with the link eth1, or eth1 itself.
+/// The lower link: a bridge `br0` with the link eth1, or eth1 itself.
 fn prepare(world: &World, lower: &str) {
     let lines: &[&str] = match lower {
         "br0" => &[
@@ -144,18 +144,18 @@ fn a_zone_on_a_bridge_cannot_spoof() {
     nothing_is_heard(&world);
 }
 
-/// Shows that the frames of these tests arrive where nobody drops them.
+/// Shows that the frames of these tests arrive if nothing drops them.
 #[test]
 fn spoofed_frames_arrive_without_link_protection() {
     let Some(world) = World::new() else { return };
     prepare(&world, "eth1");
-    // With allowed-address it could not use others.
+    // With allowed-address the zone could not use other addresses.
     let zone = "set ip-type=exclusive; add anet; set lower-link=eth1; \
          set link-protection=none; end";
     world.boot("web", zone);
     let mac = world.mac("web", "net0");
     let mut lies = lies(mac, "10.0.0.121", "fd00::121");
-    // What listens sees frames without their tags.
+    // The listener sees frames without their VLAN tags.
     let _ = lies.pop();
     let heard = heard_of(&world, &only_frames(&lies), mac);
     for (reason, frame) in &lies {
@@ -173,7 +173,7 @@ fn spoofed_frames_arrive_without_link_protection() {
 fn the_default_protection_drops_other_ethernet_addresses() {
     let Some(world) = World::new() else { return };
     prepare(&world, "eth1");
-    // As Solaris: mac-nospoof.
+    // This is the protection mac-nospoof, as on Solaris.
     let zone = "set ip-type=exclusive; add anet; set lower-link=eth1; \
          set allowed-address=10.0.0.121/24; end";
     world.boot("web", zone);
@@ -203,7 +203,7 @@ fn a_zone_routed_by_the_host_cannot_spoof() {
     let before = world.dropped("web", "net0");
     let ears = world.listen();
     world.send("web", "net0", &only_frames(&lies));
-    // As its root would without making frames up.
+    // The zone's root does this with ordinary commands, without invented frames.
     for address in ["10.0.0.77/32", "fd00::77/128"] {
         world
             .host
@@ -212,7 +212,7 @@ fn a_zone_routed_by_the_host_cannot_spoof() {
     for (source, target) in [
         ("10.0.0.77", "10.0.0.1"),
         ("fd00::77", "fd00::1"),
-        // Which it has not even got.
+        // The zone does not even have this address.
         ("fd00::78", "fd00::1"),
     ] {
         let words = format!("udp {source} {target} {LIE}99");
@@ -227,7 +227,8 @@ fn a_zone_routed_by_the_host_cannot_spoof() {
     let heard = ears.until(&hex("the-truth"));
     assert!(!heard.iter().any(|line| line.contains(&lie)), "{heard:#?}");
     let mut sums = sums(&lies);
-    // Nobody looks for neighbours there, so that only lies count, not every question.
+    // No host asks for neighbours there, so only spoofed frames are counted, and no ordinary
+    // questions.
     *sums.get_mut("source4").expect("lies") += 2;
     *sums.get_mut("source6").expect("lies") += 2;
     world.wait_for_drops("web", "net0", &before, &sums);

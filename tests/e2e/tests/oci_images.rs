@@ -1,5 +1,5 @@
-//! Container images: three layers from a folder, an archive and a registry become zones
-//! that boot, are cloned, and share what they have in common.
+//! Tests container images: three layers from a folder, an archive and a registry become zones that
+//! boot, are cloned, and share their common layers.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -10,11 +10,11 @@ use e2e::container::{Image, Member, archive, busybox, file, folder, hard_link, l
 use e2e::registry::{Guard, Registry, push};
 use e2e::{Host, Ran, run, wait_for};
 
-/// The command that the image runs. It catches its signal before its files say that it runs:
-/// process 1 of a zone never gets a signal that it does not catch.
+/// The command of the image. It catches its signal before it writes the file that shows that it
+/// runs, because process 1 of a zone gets only signals that it catches.
 const RUNS: &str = r#"{"Entrypoint":["sh","-c"],"Cmd":["trap 'echo quit >>/srv/who; exit 0' QUIT; id >/srv/who; pwd >>/srv/who; echo $COLOUR >>/srv/who; echo $$ >/srv/pid; while :; do sleep 1 & wait $!; done"],"Env":["PATH=/bin","COLOUR=blue"],"User":"web","WorkingDir":"/srv","StopSignal":"SIGQUIT"}"#;
 
-/// A system, what changes it, and what comes on top.
+/// Three layers: a system, changes to it, and additions.
 fn layers(busybox: &[u8]) -> [Vec<u8>; 3] {
     let mut base = system(busybox);
     base.extend([
@@ -45,7 +45,7 @@ fn layers(busybox: &[u8]) -> [Vec<u8>; 3] {
         file("srv/one", b"one"),
         hard_link("srv/same", "srv/one"),
         hard_link("srv/also", "srv/kept"),
-        // Through the link of the layer below.
+        // This path leads through a link of the layer below.
         file("lib/library", b"library"),
     ];
     let top = vec![
@@ -56,7 +56,7 @@ fn layers(busybox: &[u8]) -> [Vec<u8>; 3] {
     [archive(&base), archive(&changes), archive(&top)]
 }
 
-/// Checks a zone of the three layers.
+/// Checks a zone that was made from the three layers.
 fn check(host: &Host, zone: &str) {
     let text = host.sh(
         zone,
@@ -67,7 +67,7 @@ fn check(host: &Host, zone: &str) {
         "/srv: also coloured kept old one same /srv/old: new changedkeptcolouredapplibrary",
         "{text}"
     );
-    // Hard links, owners, modes.
+    // These files test hard links, owners and modes.
     let text = host.sh(
         zone,
         "stat -c %i /srv/one; stat -c %i /srv/same; stat -c '%a %u:%g' /srv",
@@ -75,7 +75,7 @@ fn check(host: &Host, zone: &str) {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], lines[1], "one file with two names");
     assert_eq!(lines[2], "777 33:34");
-    // Attributes, as the layers have them.
+    // The attributes are those of the layers.
     let layers = host.path("/var/lib/zones/images/.layers");
     let mut seen = 0;
     for layer in fs::read_dir(&layers).unwrap() {
@@ -95,7 +95,7 @@ fn check(host: &Host, zone: &str) {
         );
         assert!(opaque.is_err(), "the archive's own marks do not pass");
     }
-    // The layer that changes srv has its attributes, too: it is the folder that shows.
+    // The layer that changes the folder srv also sets its attributes.
     assert!(seen >= 3, "{seen}");
 }
 
@@ -112,7 +112,7 @@ fn listed(host: &Host, image: &str) -> serde_json::Value {
     serde_json::from_str(&ran.out).unwrap()
 }
 
-/// Nothing is left of an import that failed.
+/// A failed import leaves nothing.
 fn assert_no_trace(host: &Host) {
     let images = host.path("/var/lib/zones/images");
     let names: Vec<_> = fs::read_dir(images)
@@ -132,7 +132,7 @@ fn assert_no_trace(host: &Host) {
     }
 }
 
-/// Does something in a network of its own, where nobody else listens.
+/// Runs `work` in a new network namespace, where no other program listens.
 fn alone<T: Send>(act: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -190,7 +190,7 @@ fn three_layers_of_a_folder_become_a_zone_and_its_clone() {
         fs::read_to_string(host.top("one").join("etc/stopped")).unwrap(),
         "powered\n"
     );
-    // Clones, and a second zone of the folder as such.
+    // Makes clones, and a second zone directly from the folder.
     host.clone_from("one", "two");
     whole_root(&host, "three");
     host.on("three", &["install", "-d", &path]).quiet();
@@ -235,7 +235,7 @@ fn an_archive_of_images_is_taken_for_what_it_is() {
         run::run(&mut command, b"").quiet();
         assert_eq!(import(&host, &tar), first);
     }
-    // As docker save wrote them before it wrote layouts.
+    // This is the older format of docker save, from before it wrote OCI layouts.
     let saved = host.path("/saved");
     fs::create_dir(&saved).unwrap();
     let config = image
@@ -272,7 +272,7 @@ fn an_archive_of_images_is_taken_for_what_it_is() {
         .mentions(1, "no such image in it");
 }
 
-/// Pushes to a registry, pulls, and looks at what was fetched.
+/// Pushes an image to a registry, pulls it, and checks what was downloaded.
 fn pushed_and_pulled(
     host: &Host,
     address: SocketAddr,
@@ -295,7 +295,7 @@ fn pushed_and_pulled(
     if registry.is_some() {
         assert_eq!(asked("/blobs/"), 4, "configuration and layers");
     }
-    // Another image on two of the layers, and the same once more.
+    // Another image has two of the layers. The same image is pulled once more.
     let other = archive(&[folder("opt"), file("opt/app", b"other")]);
     let second = Image::make(
         &host.path("/second"),
@@ -336,7 +336,7 @@ fn pushed_and_pulled(
     .mentions(1, "the registry has no such image");
 }
 
-/// The zone whose program is that of its image.
+/// Makes the zone whose program is the command of its image.
 fn runs_what_the_image_runs(host: &Host) {
     host.boot("one");
     let who = host.top("one").join("srv/who");
@@ -356,7 +356,7 @@ fn runs_what_the_image_runs(host: &Host) {
         "its own signal ended it"
     );
     assert_eq!(host.state("one"), "installed");
-    // It ends, and the zone with it.
+    // When the program ends, the zone ends, too.
     let pid = host.top("one").join("srv/pid");
     fs::remove_file(&pid).unwrap();
     host.boot("one");
@@ -365,7 +365,7 @@ fn runs_what_the_image_runs(host: &Host) {
             .ok()
             .filter(|text| text.ends_with('\n'))
     });
-    // Its end may take the shell along before that can say how it went.
+    // The end of the zone may kill the shell before it can report its exit status.
     let _ = host.zlogin(&["one", "kill -QUIT $(cat /srv/pid)"]);
     host.wait_for_state("one", "installed");
 }
@@ -434,7 +434,8 @@ fn openssl(words: &str) -> bool {
     true
 }
 
-/// Makes an authority, and a certificate of it for the address of loopback: `NAME.crt`, `NAME.key`.
+/// Makes a certificate authority, and a certificate of it for the loopback address: `NAME.crt`,
+/// `NAME.key`.
 fn certificates(folder: &Path, authority: &str, server: &str) -> bool {
     let at = folder.display();
     openssl(&format!(
@@ -448,8 +449,7 @@ fn certificates(folder: &Path, authority: &str, server: &str) -> bool {
     ))
 }
 
-/// Makes a certificate for the address of loopback that has signed itself, in the way that
-/// docs/images.md shows.
+/// Makes a self-signed certificate for the loopback address, with the commands of docs/images.md.
 fn own_certificate(folder: &Path, server: &str) -> bool {
     let at = folder.display();
     openssl(&format!(
@@ -458,7 +458,7 @@ fn own_certificate(folder: &Path, server: &str) -> bool {
     ))
 }
 
-/// Imports an image with the certificates of a file for those of the host.
+/// Imports an image. The certificates of a file replace those of the host.
 fn import_trusting(host: &Host, trusted: &Path, source: &str) -> Ran {
     let mut command = host.command("zoneimg", &["import", source]);
     run::run(command.env("SSL_CERT_FILE", trusted), b"")
@@ -480,12 +480,12 @@ fn a_registry_with_tls_on_loopback() {
         let secure = registry.serve_tls(&keys.join("server.crt"), &keys.join("server.key"));
         let name = format!("docker://{secure}/a:1");
         let _ = registry.asked();
-        // A certificate that nobody vouches for does not lead to plain HTTP.
+        // After an untrusted certificate, zonefetch does not fall back to plain HTTP.
         import_trusting(&host, &keys.join("other.crt"), &name).mentions(
             1,
             "UnknownIssuer; add its certificate, or that of its authority, to those that the host trusts",
         );
-        // Nor does the registry itself.
+        // A redirect of the registry does not lead to plain HTTP either.
         registry.send_to(
             "manifests/1",
             Some(&format!("http://{}/v2/a/manifests/1", registry.address)),
@@ -496,11 +496,11 @@ fn a_registry_with_tls_on_loopback() {
         assert_eq!(registry.asked(), ["GET /v2/a/manifests/1"]);
         assert_no_trace(&host);
         let over_tls = import_trusting(&host, &keys.join("ca.crt"), &name).ok();
-        // Plain HTTP remains for a server that does not speak TLS, without certificates.
+        // Plain HTTP is used only for a server that does not speak TLS, without certificates.
         let plain = format!("docker://{}/a:1", registry.address);
         let in_plain = import_trusting(&host, &keys.join("none.crt"), &plain).ok();
         assert_eq!(over_tls.text(), in_plain.text());
-        // A server whose own certificate is trusted.
+        // This server's own certificate is trusted.
         let secure = registry.serve_tls(&keys.join("other.crt"), &keys.join("other.key"));
         let name = format!("docker://{secure}/a:1");
         let by_itself = import_trusting(&host, &keys.join("other.crt"), &name).ok();
@@ -525,7 +525,7 @@ fn registries_with_authentication_are_read() {
     alone(|| {
         for guard in [Guard::Basic, Guard::Bearer] {
             let registry = Registry::start(guard);
-            // The client of this test knows the password, and no tokens.
+            // The client of this test supports passwords, but no tokens.
             let address = registry.address;
             match guard {
                 Guard::Bearer => {
@@ -551,7 +551,7 @@ fn registries_with_authentication_are_read() {
             assert_no_trace(&host);
             let right = credentials("dXNlcjpzZWNyZXQ=", address);
             let _ = zoneimg(&host, &["import", "--credentials", &right, &name]).ok();
-            // Where everybody finds them.
+            // The certificates are in the folder where every program searches them.
             fs::create_dir_all(host.path("/etc/zones")).unwrap();
             fs::copy(&right, host.path("/etc/zones/registries.json")).unwrap();
             let _ = zoneimg(&host, &["import", &name]).ok();
@@ -633,7 +633,7 @@ fn hostile_answers_of_a_registry_are_refused() {
         .mentions(1, "the digest of its manifest is");
         zoneimg(&host, &["import", "docker://example.org:1/a"]).mentions(1, "example.org");
         assert_no_trace(&host);
-        // And in the end it can be had.
+        // Finally the image is available.
         host.on("bad", &["install", "-a", &name]).quiet();
     });
 }

@@ -1,4 +1,5 @@
-//! Orders that come while a zone is not ready for them, or while another is carried out.
+//! Tests orders for a zone that is not ready for them, or that arrive while another order is
+//! carried out.
 
 use std::fs;
 use std::process::Stdio;
@@ -6,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use e2e::{Host, wait_for};
 
-/// An /etc/rc.zone that counts how often it was started and then does this.
+/// An /etc/rc.zone that counts its starts and then runs these commands.
 fn write_rc(host: &Host, zone: &str, script: &str) {
     let text = format!("#!/bin/sh\n[ \"$1\" = start ] || exit 0\necho >>/var/starts\n{script}\n");
     host.put_program(zone, "etc/rc.zone", text);
@@ -21,7 +22,7 @@ fn messages(host: &Host, zone: &str) -> String {
     fs::read_to_string(host.path(&format!("/var/log/zones/{zone}.messages"))).unwrap_or_default()
 }
 
-/// Waits until the zone has been down for a moment, with nothing on its way.
+/// Waits until the zone has been down for a moment, and no reboot is pending.
 fn stays_down(host: &Host, zone: &str) {
     let before = starts(host, zone);
     for _ in 0..3 {
@@ -43,7 +44,7 @@ fn a_zone_that_reboots_all_the_time_is_halted_when_halt_says_so() {
     for round in e2e::rounds(4) {
         let before = starts(&host, "web");
         host.boot("web");
-        // In the midst of a reboot, or of the pause before the next.
+        // The order arrives during a reboot, or during the pause before the next one.
         let wanted = before + 1 + usize::try_from(round % 4).unwrap();
         wait_for("the next start", || {
             (starts(&host, "web") >= wanted).then_some(())
@@ -60,7 +61,7 @@ fn reboots_in_quick_succession_are_put_off() {
     let began = Instant::now();
     host.boot("web");
     wait_for("six starts", || (starts(&host, "web") >= 6).then_some(()));
-    // The fourth and the fifth reboot wait, 1 s and 2 s.
+    // The fourth reboot waits 1 s and the fifth 2 s.
     let took = began.elapsed();
     assert!(took >= Duration::from_secs(3), "{took:?}");
     wait_for("the pause before the next", || {
@@ -68,7 +69,7 @@ fn reboots_in_quick_succession_are_put_off() {
         (row.state == "shutting_down").then_some(())
     });
     assert!(messages(&host, "web").contains("reboot 4 in quick succession"));
-    // An administrator who asks for it has it at once.
+    // A reboot that an administrator orders does not wait.
     write_rc(&host, "web", "");
     host.boot("web");
     assert_eq!(host.state("web"), "running");
@@ -92,7 +93,7 @@ fn a_shutdown_in_the_pause_before_a_reboot_keeps_the_zone_down() {
 #[test]
 fn halt_cuts_a_shutdown_short_that_init_ignores() {
     let Some(host) = Host::with_web() else { return };
-    // It catches the order, and does nothing.
+    // This init catches the signal and ignores it.
     host.put_program(
         "web",
         "etc/deaf",
@@ -115,7 +116,7 @@ fn halt_cuts_a_shutdown_short_that_init_ignores() {
 #[test]
 fn a_shutdown_waits_for_an_init_that_is_not_ready() {
     let Some(host) = Host::with_web() else { return };
-    // As systemd: it takes its orders some time after it was started.
+    // Like systemd, this init accepts orders only some time after its start.
     host.put_program(
         "web",
         "etc/slow",
@@ -130,7 +131,8 @@ fn a_shutdown_waits_for_an_init_that_is_not_ready() {
     );
 }
 
-/// Does as automation does, with systemd as the zone's init and without a pause anywhere.
+/// Runs a sequence of commands as automation does, without any pause, with systemd as the zone's
+/// init.
 #[test]
 fn systemd_takes_every_order_of_a_sequence_without_pauses() {
     let Some(host) = Host::with_web() else { return };
@@ -183,7 +185,7 @@ fn the_commands_of_the_host_end_a_sparse_zone() {
             up.then_some(())
         });
     }
-    // The host's own are what they were.
+    // The host's own settings have not changed.
     let own = fs::symlink_metadata("/usr/sbin/reboot");
     assert!(own.is_err() || own.is_ok_and(|own| own.file_type().is_symlink() || own.len() > 0));
     host.halt("web");

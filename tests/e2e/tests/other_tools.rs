@@ -1,5 +1,5 @@
-//! Containers of other tools become zones: root and configuration, as nspawn, LXC and
-//! Incus keep them.
+//! Tests that containers of other tools become zones: roots and configurations of nspawn, LXC and
+//! Incus.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, lchown};
@@ -13,7 +13,7 @@ use e2e::run::run;
 /// The first user id of the LXC container on its host.
 const FIRST: u32 = 300_000;
 
-/// Unpacks a small system that boots into a new folder.
+/// Unpacks a small bootable system into a new folder.
 fn root(host: &Host, folder: &str, busybox: &[u8]) -> PathBuf {
     let root = host.path(folder);
     fs::create_dir_all(&root).unwrap();
@@ -25,7 +25,7 @@ fn root(host: &Host, folder: &str, busybox: &[u8]) -> PathBuf {
     root
 }
 
-/// Configures a zone as a file of the other tool says.
+/// Configures a zone from the container's file of the other tool.
 fn configure(host: &Host, zone: &str, said: &Path) -> String {
     let said = said.to_str().unwrap();
     let commands = run(&mut host.command("zonep2vchk", &["-c", "-f", said]), b"").ok();
@@ -36,7 +36,7 @@ fn configure(host: &Host, zone: &str, said: &Path) -> String {
     commands.out
 }
 
-/// Boots, enters, clones and halts.
+/// Boots, enters, clones and halts the zone.
 fn lives(host: &Host, zone: &str) {
     let other = format!("{zone}-too");
     host.clone_from(zone, &other);
@@ -106,7 +106,7 @@ fn a_container_of_lxc_with_users_of_its_own() {
     lives(&host, "tiny");
 }
 
-/// Gives all that is below a folder to the users of the container.
+/// Changes the owners of all files below a folder to the ids of the container.
 fn shift(path: &Path) {
     let meta = fs::symlink_metadata(path).unwrap();
     lchown(path, Some(meta.uid() + FIRST), Some(meta.gid() + FIRST)).unwrap();

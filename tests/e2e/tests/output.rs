@@ -1,4 +1,4 @@
-//! Standard output that takes nothing: a full disk, a closed stream, a reader that is gone.
+//! Tests standard output that fails: a full disk, a closed stream, a pipe without a reader.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use e2e::run::{Ran, run};
 use e2e::{Host, start};
 
-/// The commands of each program that print without a zone to act on.
+/// The commands of each program that print text without any zone.
 const PRINTING: &[(&str, &[&str])] = &[
     ("zlogin", &["-h"]),
     ("zoneadm", &["help"]),
@@ -43,7 +43,7 @@ const PRINTING: &[(&str, &[&str])] = &[
     ("zps", &["--help"]),
 ];
 
-/// Programs that have no standard output, or do not look whether they were given one.
+/// Programs that have no standard output, or that do not check whether it is open.
 const NO_COMMANDS: [&str; 1] = ["zinit"];
 const WITHOUT_A_LOOK: [&str; 2] = ["zoneagent", "zonefetch"];
 
@@ -64,7 +64,7 @@ fn redirected(host: &Host, program: &str, words: &[&str], how: &str) -> Ran {
     run(&mut command, b"")
 }
 
-/// Runs a program whose standard output is a pipe that nobody reads.
+/// Runs a program whose standard output is a pipe without a reader.
 fn without_reader(host: &Host, program: &str, words: &[&str]) -> Output {
     let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
     drop(reader);
@@ -91,7 +91,7 @@ fn every_program_tells_that_its_output_is_lost_and_none_panics() {
             assert!(closed.err.contains("Bad file descriptor"), "{closed:?}");
             assert_eq!(closed.code(), Some(1), "{closed:?}");
         }
-        // Nobody is left to be told.
+        // With standard error closed as well, no message is possible.
         let mute = redirected(&host, program, words, ">/dev/full 2>/dev/full");
         assert_eq!(mute.code(), Some(1), "{mute:?}");
         let wrong = redirected(&host, program, &["--nonsense"], "2>/dev/full");
@@ -120,7 +120,7 @@ fn a_closed_pipe_ends_printing_programs_silently() {
         let ended = without_reader(&host, program, words);
         let err = String::from_utf8_lossy(&ended.stderr);
         match *program {
-            // A session may have more to do.
+            // A session continues, because it may have more commands to run.
             "zonecfg" if !words.contains(&"help") => {
                 assert_eq!((ended.status.code(), &*err), (Some(0), ""), "{words:?}");
             }

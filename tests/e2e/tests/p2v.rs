@@ -1,4 +1,4 @@
-//! `zonep2vchk` on made-up systems, and zonecfg on what it prints.
+//! Tests `zonep2vchk` on invented systems, and zonecfg on the configuration that it prints.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use e2e::run::run;
 use e2e::{Host, Ran};
 
-/// A system that has something of everything.
+/// A system with an example of every fact that zonep2vchk reports.
 fn system(host: &Host) -> PathBuf {
     let tree = host.path("old");
     let put = |path: &str, text: &str| {
@@ -173,7 +173,7 @@ fn zonecfg_takes_what_it_prints() {
             assert_eq!(addresses("linkname: "), ["eth0", "eth1"]);
             assert!(info.contains("192.0.2.5/24,2001:db8::5/64"), "{info}");
         }
-        // As it is kept it is read back.
+        // The stored configuration equals the printed one.
         let exported = host.zonecfg(&["-z", zone, "export"]).ok().out;
         assert!(
             exported.contains("set special=/change-me/srv/shop\n"),

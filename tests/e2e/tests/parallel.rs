@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use e2e::{Host, Ran, rounds};
 
-/// Runs commands at the same time and returns how each ended.
+/// Runs commands at the same time and returns the exit status of each.
 fn together(count: usize, one: impl Fn(usize) -> Ran + Sync) -> Vec<Ran> {
     let one = &one;
     std::thread::scope(|scope| {
@@ -137,7 +137,8 @@ fn a_zone_is_entered_while_it_comes_and_goes() {
             _ => host.zlogin(&["web", "hostname"]),
         });
         for one in &ran[1..5] {
-            // In, or killed with the zone, or told that it does not run.
+            // The login succeeded, was killed with the zone, or got the message that the zone does
+            // not run.
             let fine = one.text() == "web"
                 || one.code() == Some(137)
                 || one.err.contains("login allowed only");
@@ -155,7 +156,7 @@ fn an_origin_is_cloned_by_many_commands_at_once() {
         return;
     };
     let names: Vec<String> = (0..=10).map(|i| format!("web{i}")).collect();
-    // Nobody has sealed it before: all of them want to.
+    // The origin is not sealed yet, so all clones want to seal it.
     for ran in together(10, |i| host.on(&names[i], &["clone", "--create", "master"])) {
         ran.quiet();
     }
@@ -167,7 +168,7 @@ fn an_origin_is_cloned_by_many_commands_at_once() {
     host.boot("web10");
     assert_eq!(host.sh("web10", "hostname"), "web10");
     host.halt("web10");
-    // Clones and their origin go at the same time.
+    // Clones and their origin are removed at the same time.
     let all = |i: usize| if i == 11 { "master" } else { names[i].as_str() };
     for ran in together(11, |i| host.on(all(i), &["uninstall", "-F"])) {
         ran.quiet();

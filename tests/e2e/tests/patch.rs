@@ -1,4 +1,4 @@
-//! zonepatch: one patch taken back, and zones that are not patched.
+//! Tests that zonepatch undoes a patch, and skips zones that cannot be patched.
 
 use std::fs;
 
@@ -39,7 +39,7 @@ fn removing_a_patch_keeps_later_changes() {
     host.on("web1", &["uninstall", "-F"]).quiet();
     assert_eq!(histories(), before - 1, "the history goes with its zone");
 
-    // Zones in other states are left alone.
+    // Zones in other states are not changed.
     host.configure("new", "");
     let ran = zonepatch(&host, &["apply", "-z", "new"]).ok();
     assert!(ran.out.contains("new: skipped (is configured)"), "{ran:?}");

@@ -1,4 +1,4 @@
-//! zonepatch killed at random moments: every zone is the old one or the new one.
+//! Kills zonepatch at random moments. Every zone must then be either unpatched or patched.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -56,8 +56,8 @@ fn version(root: &Path) -> String {
     version.to_owned()
 }
 
-/// A host with a halted zone `master` that has version 1 of the package, clones of it, and
-/// version 2 in the archive.
+/// A host with a halted zone `master` that has version 1 of the package, clones of it, and version
+/// 2 in the archive.
 fn fleet(clones: &str) -> Option<Host> {
     if !debian::can_be_made() {
         return None;
@@ -90,7 +90,7 @@ fn a_run_killed_at_any_moment_leaves_old_and_new_zones_and_no_others() {
         .iter()
         .map(|zone| (*zone, within(&host, zone, tree::face)))
         .collect();
-    // How long a whole run takes here and now.
+    // The duration of a whole run on this machine.
     let began = std::time::Instant::now();
     let words = ["apply", "-z", "web*"];
     let _ = zonepatch(&words).ok();
@@ -101,17 +101,17 @@ fn a_run_killed_at_any_moment_leaves_old_and_new_zones_and_no_others() {
         let mut command = host.command("zonepatch", &words);
         command.stdout(Stdio::null());
         let mut child = start(&mut command);
-        // Spread over the whole run, a little past its end.
+        // The kills are spread over the whole run, and a little beyond its end.
         let part = u32::try_from((round * 7919) % 1000).unwrap();
         std::thread::sleep(whole * part / 900);
         let _ = child.kill();
         let _ = child.wait();
-        // By hand, or as when the host boots.
+        // The repair is started by hand, or as at the boot of the host.
         match round % 2 {
             0 => zonepatch(&["recover"]).quiet(),
             _ => {
                 let ran = run(&mut host.command("zones-service", &["start"]), b"").ok();
-                // What a killed run left is taken away at the same time, and that is said.
+                // The next run also removes what a killed run left, and reports this.
                 let other = ran
                     .err
                     .lines()
@@ -138,19 +138,19 @@ fn a_run_killed_at_any_moment_leaves_old_and_new_zones_and_no_others() {
     assert!(seen.contains_key("1"), "no kill came in time: {seen:?}");
 }
 
-/// A journal of a zone that is to stand on a shared layer, and where it was.
+/// The journal of a zone that will get a shared layer, and the path of this journal.
 struct Verifying {
     path: PathBuf,
     journal: Value,
 }
 
 impl Verifying {
-    /// The first of a zone, if there is one, but for those of zones that are known.
+    /// Returns the first journal of a zone that is not in the list of known zones.
     fn find(host: &Host, known: &BTreeMap<String, Self>) -> Option<(String, Self)> {
         let files = fs::read_dir(host.path("/var/lib/zones/patch")).ok()?;
         files.flatten().find_map(|file| {
             let path = file.path();
-            // Not one that is being written.
+            // An unfinished journal does not count.
             if path.extension()? != "journal" {
                 return None;
             }
@@ -162,7 +162,7 @@ impl Verifying {
         })
     }
 
-    /// Makes it as if the run had been killed before the zone was through.
+    /// Restores the state in which the run was killed before the zone was done.
     fn put_back(&self, fingerprint: Option<&str>) {
         let history = self.path.with_extension("history");
         let mut known: Value = serde_json::from_slice(&fs::read(&history).unwrap()).unwrap();
@@ -191,8 +191,8 @@ fn a_zone_on_a_shared_layer_is_looked_at_before_it_stays_there() {
         return;
     };
     let words = ["apply", "-z", "web*"];
-    // Two are patched for real, the others stand on what these came to. Their journals are
-    // seen on the way, as many tries as that takes.
+    // Two zones are really patched, and the others get the shared result. The test reads their
+    // journals during the run, and repeats the run until it has seen one.
     let mut seen = BTreeMap::new();
     for _ in 0..50 {
         let mut command = host.command("zonepatch", &words);
@@ -214,8 +214,8 @@ fn a_zone_on_a_shared_layer_is_looked_at_before_it_stays_there() {
     let [right, wrong] = zones[..] else {
         panic!("not seen in any run: {zones:?}");
     };
-    // Killed when the zone stood on the layer already: whoever comes next says whether it
-    // is what it should be.
+    // The run is killed when the zone already uses the layer. The next command checks if the zone
+    // is as expected.
     seen[right].put_back(None);
     seen[wrong].put_back(Some("another"));
     let patches = [right, wrong].map(|zone| seen[zone].patches());
@@ -229,7 +229,7 @@ fn a_zone_on_a_shared_layer_is_looked_at_before_it_stays_there() {
     let has = |zone: &str| host.on(zone, &["snapshots", "-p"]).ok().out;
     assert!(has(right).contains(&format!(":{snapshot}:")));
     assert!(!has(wrong).contains(&format!(":{snapshot}:")));
-    // Killed while it was about to: it is the old one or the new one, and all of it.
+    // The run is killed just before the switch: the zone is completely old or completely new.
     let mut caught = false;
     for _ in 0..50 {
         for zone in ZONES {
@@ -246,7 +246,7 @@ fn a_zone_on_a_shared_layer_is_looked_at_before_it_stays_there() {
         let _ = child.wait();
         zonepatch(&host, &["recover"]).quiet();
         assert!(!is_journal_left(&host));
-        // Or this finds that a part of one is not.
+        // This also fails if a zone is only partly patched.
         for zone in ZONES {
             let _ = within(&host, zone, version);
         }
@@ -284,7 +284,7 @@ fn one_that_cannot_be_cleared_up_is_in_nobodys_way(host: &Host) {
     let [one, other] = ["web1", "web2"].map(|zone| leave_journal(host, zone));
     host.on("web1", &["detach"])
         .mentions(1, "zonepatch recover");
-    // Package files of a killed run, too.
+    // A killed run also leaves package files.
     let staged = host.path("/var/lib/zones/patch/files-left");
     fs::create_dir(&staged).unwrap();
     host.on("web1", &["mount"]).quiet();
@@ -306,7 +306,7 @@ fn nobody_has_to_read_to_the_end(host: &Host) {
     let mut command = host.command("zonepatch", &["apply", "-z", "web*"]);
     let mut child = start(command.stdout(Stdio::piped()));
     drop(child.stdout.take());
-    // The work is done; the lost output alone is the failure.
+    // The work is done; only the lost output is a failure.
     assert_eq!(child.wait().unwrap().code(), Some(1));
     for zone in ZONES {
         assert_eq!(within(host, zone, version), "2");
