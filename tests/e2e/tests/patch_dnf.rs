@@ -1,5 +1,5 @@
-//! zonepatch with dnf itself, in a zone with a database of rpm. Its programs are this
-//! host's, by a folder of the host in the zone; its packages were made for the test.
+//! Tests zonepatch with the real dnf, in a zone with an rpm database. The zone gets the host's
+//! programs through a folder of the host. The packages are made for this test.
 
 use std::fs;
 use std::path::Path;
@@ -43,13 +43,13 @@ fn broken() -> Rpm<'static> {
 
 const OTHER: [(&str, &str); 1] = [("opt/other", "other\n")];
 
-/// A root with a database of rpm, in which dnf works once /usr is there.
+/// Makes a root with an rpm database, in which dnf works once /usr is mounted.
 fn root(at: &Path, busybox: &[u8], rpms: &Rpms) {
     foreign::system(at, busybox, "ID=fedora\nVERSION_ID=41\n");
     for name in ["lib", "lib64"] {
         std::os::unix::fs::symlink(format!("usr/{name}"), at.join(name)).unwrap();
     }
-    // Busybox has an rpm of its own, which its shell prefers.
+    // The shell of Busybox would prefer its own applet rpm.
     fs::remove_file(at.join("bin/sh")).unwrap();
     e2e::copy_program("/usr/bin/dash", at.join("bin/sh"));
     for folder in [
@@ -65,7 +65,7 @@ fn root(at: &Path, busybox: &[u8], rpms: &Rpms) {
         fs::create_dir_all(at.join(folder)).unwrap();
     }
     for (name, text) in [
-        // What it is known by.
+        // zonepatch recognizes the package manager by this file.
         ("usr/bin/dnf", ""),
         ("etc/rpm/macros", "%_dbpath /var/lib/rpm\n"),
         ("etc/dnf/dnf.conf", "[main]\n"),
@@ -106,7 +106,7 @@ fn dnf_patches_a_zone() {
     let other = Rpm {
         name: "other",
         version: "1",
-        // For the scripts of others.
+        // Scripts of other packages need this.
         provides: "/bin/sh",
         files: &OTHER,
         ..Rpm::default()
@@ -129,7 +129,7 @@ fn dnf_patches_a_zone() {
     let patch = |words: &[&str]| zonepatch(&host, &[words, &["-z", "web"]].concat());
     let data = || read(&host, "web", "opt/app/data");
 
-    // Nothing is newer.
+    // No package has a newer version.
     let ran = patch(&["apply"]).ok();
     assert!(ran.out.contains("web: unchanged"), "{ran:?}");
     rpms.add(&[app("2")]);
@@ -143,7 +143,7 @@ fn dnf_patches_a_zone() {
     assert_eq!(data(), "two\n");
     assert_eq!(read(&host, "web", "var/lib/app"), "two\n");
     assert_eq!(read(&host, "web", "opt/app/old"), "");
-    // What the zone changed stays, the new one comes beside it.
+    // A file that the zone changed stays, and the new version is written beside it.
     assert_eq!(read(&host, "web", "etc/app.conf"), "of the zone\n");
     assert_eq!(read(&host, "web", "etc/app.conf.rpmnew"), "setting 2\n");
     assert_eq!(read(&host, "web", "etc/other.conf"), "other 2\n");
@@ -156,7 +156,7 @@ fn dnf_patches_a_zone() {
     let _ = patch(&["rollback"]).ok();
     assert_eq!(face(&host, "web"), before);
 
-    // By name and version, and as a file.
+    // The package is given by name and version, and as a file.
     let ran = patch(&["apply", "app=2"]).ok();
     assert!(ran.out.contains("web: patched real, 1 package"), "{ran:?}");
     let _ = patch(&["rollback"]).ok();
@@ -165,12 +165,12 @@ fn dnf_patches_a_zone() {
     assert!(ran.out.contains("web: patched real, 1 package"), "{ran:?}");
     assert_eq!(data(), "two\n");
 
-    // One that fails leaves the zone as it was.
+    // A failed package leaves the zone unchanged.
     let before = face(&host, "web");
     rpms.add(&[broken()]);
     patch(&["apply"]).mentions(1, "dnf failed: ");
     assert_eq!(face(&host, "web"), before);
-    // No advisory names it.
+    // No security advisory names this package.
     let ran = patch(&["apply", "--security"]).ok();
     assert!(ran.out.contains("web: unchanged"), "{ran:?}");
     patch(&["apply", "none"]).mentions(1, "dnf failed: ");

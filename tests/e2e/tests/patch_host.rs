@@ -1,5 +1,5 @@
-//! zonepatch on the host itself, which is a root of its own here; what dpkg writes down
-//! there; and package managers that tell what they have, of which there are stand-ins.
+//! Tests zonepatch on the host itself, which is a separate root here, the records that dpkg writes
+//! there, and package managers that list their packages, which stand-ins replace.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use e2e::run::run;
 use e2e::{Host, Ran};
 use serde_json::Value;
 
-/// Runs something in a root.
+/// Runs a command in a root.
 fn chroot(root: &Path, words: &[&str]) -> Ran {
     let mut command = Command::new("chroot");
     command
@@ -60,7 +60,7 @@ fn the_host_comes_first_and_dpkg_writes_down_that_it_changed() {
     zonepatch(&host, &["apply", "-g"]).mentions(1, "no other zone was touched");
     let _ = fs::remove_file(archive.folder().join("more_3_all.deb"));
 
-    // Whatever is in its way, dpkg does not notice.
+    // dpkg does not notice an obstacle in the place of its records.
     let deb = "/repo/more_2_all.deb";
     fs::remove_file(&mark).unwrap();
     fs::create_dir(&mark).unwrap();
@@ -77,7 +77,7 @@ fn the_host_comes_first_and_dpkg_writes_down_that_it_changed() {
     fs::rename(&aside, &folder).unwrap();
 }
 
-/// Stands in for apk: its packages are the lines of a file.
+/// A stand-in for apk, whose packages are the lines of a file.
 const APK: &str = r#"#!/bin/sh
 db=/lib/apk/db/installed
 case " $* " in

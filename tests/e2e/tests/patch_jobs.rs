@@ -1,5 +1,5 @@
-//! Package managers that do not come to an end: zonepatch is killed, cancelled or out of
-//! patience, and scripts of packages ask somebody who is not there.
+//! Tests package managers that do not end: zonepatch is killed, cancelled or reaches its time
+//! limit, and scripts of packages ask questions that no user answers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use e2e::run::run;
 use e2e::{Host, Terminal, skip, start, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Seconds that the script of a package sleeps. The test finds its process by this number, so
-/// no other program sleeps for so long.
+/// Number of seconds that the script of a package sleeps. The test finds the process by this
+/// number, so no other program sleeps for the same time.
 const SLEEP: &str = "98765";
 
-/// A host with halted zones on which packages of the archive can be installed.
+/// A host with halted zones in which packages of the archive can be installed.
 fn zones(names: &str) -> Option<(Host, Archive)> {
     if !debian::can_be_made() {
         return None;
@@ -30,7 +30,7 @@ fn zones(names: &str) -> Option<(Host, Archive)> {
     Some((host, archive))
 }
 
-/// Processes that run the script of a package that does not end, of zones of this host.
+/// Returns the processes, in zones of this host, that run the endless script of a package.
 fn scripts(host: &Host) -> Vec<PathBuf> {
     let ours = host.cgroup();
     let is_script = |folder: &PathBuf| {
@@ -46,7 +46,7 @@ fn scripts(host: &Host) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Starts a patch whose package has a script that does not end, and waits for that.
+/// Starts a patch whose package has an endless script, and waits until the script runs.
 fn begin(host: &Host, deb: &Path, zones: &str) -> Child {
     let deb = deb.display().to_string();
     let words = ["apply", "-z", zones, "-P", "1", &deb];
@@ -58,7 +58,7 @@ fn begin(host: &Host, deb: &Path, zones: &str) -> Child {
     child
 }
 
-/// The zone is as it was before the patch, and nothing is left of that.
+/// Checks that the zone is as before the patch, and that nothing of the patch is left.
 fn is_old(host: &Host, zone: &str) {
     within(host, zone, |root| {
         assert!(!root.join("opt/slow").exists());
@@ -87,7 +87,7 @@ fn the_package_manager_ends_with_whoever_wants_its_work() {
     };
     let deb = slow(&archive);
 
-    // Killed.
+    // First case: zonepatch is killed.
     let mut child = begin(&host, &deb, "web1");
     child.kill().unwrap();
     child.wait().unwrap();
@@ -97,7 +97,8 @@ fn the_package_manager_ends_with_whoever_wants_its_work() {
     zonepatch(&host, &["recover"]).quiet();
     is_old(&host, "web1");
 
-    // Cancelled: the zone at work is left as it was, the other one is not begun.
+    // Second case: zonepatch is cancelled. The zone in progress stays unchanged, and the other zone
+    // is not started.
     let child = begin(&host, &deb, "web[1-2]");
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
@@ -114,7 +115,7 @@ fn the_package_manager_ends_with_whoever_wants_its_work() {
         is_old(&host, zone);
     }
 
-    // Out of patience.
+    // Third case: the time limit ends.
     let deb = deb.display().to_string();
     zonepatch(&host, &["apply", "-z", "web1", "--time-limit", "2", &deb]).mentions(
         1,
@@ -129,7 +130,7 @@ fn a_script_that_asks_gets_no_answer_and_waits_for_none() {
     let Some((host, archive)) = zones("web") else {
         return;
     };
-    // As debconf, read and less(1) ask.
+    // The script asks as debconf, read and less(1) do.
     let deb = archive.add(&Deb {
         name: "asks",
         version: "1",
@@ -153,7 +154,7 @@ fn a_script_that_asks_gets_no_answer_and_waits_for_none() {
     let _ = run(&mut host.command("zonepatch", &["status"]), b"").ok();
 }
 
-/// Starts a program on a terminal with room for the screen of zonepatch.
+/// Starts a program on a terminal that is large enough for the screen of zonepatch.
 fn on_screen(command: &Command) -> Terminal {
     let mut shell = Command::new("/bin/sh");
     shell
@@ -172,7 +173,7 @@ fn a_screen_shows_the_zones_at_work_and_those_that_were_cancelled() {
     let Some((host, archive)) = zones("web[1-3]") else {
         return;
     };
-    // The first zone is through, the second is at work, the third waits.
+    // The first zone is done, the second is in progress, and the third waits.
     let deb = archive.add(&Deb {
         name: "slow",
         version: "1",

@@ -1,4 +1,4 @@
-//! zonepatch on zones that run: a boot environment is patched, and a boot takes it.
+//! Tests zonepatch on running zones: a boot environment is patched, and a boot uses it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use e2e::patching::{standing, zonepatch};
 use e2e::{Host, rounds, start, wait_for};
 use serde_json::Value;
 
-/// Something to be the first process for as long as a test needs it.
+/// A first process that runs as long as a test needs it.
 const INIT: &str = "#!/bin/sh\ntrap 'exit 0' TERM INT\nwhile :; do sleep 1; done\n";
 
 fn app(version: &str) -> Deb<'_> {
@@ -25,7 +25,7 @@ fn app(version: &str) -> Deb<'_> {
     }
 }
 
-/// A host with running zones that have `app` 1, and an archive that has 2.
+/// A host with running zones that have version 1 of `app`, and an archive with version 2.
 fn running(zones: &str) -> Option<Host> {
     if !debian::can_be_made() {
         return None;
@@ -56,7 +56,7 @@ fn running(zones: &str) -> Option<Host> {
     Some(host)
 }
 
-/// Returns the version of its package that a running zone reports.
+/// Returns the version that the package in a running zone prints.
 fn version(host: &Host, zone: &str) -> String {
     let look = "dpkg-query -W -f '${Version} ${db:Status-Abbrev}' app; \
                 cat /opt/app/a /opt/app/z /var/lib/app";
@@ -86,7 +86,7 @@ fn a_running_zone_is_patched_for_its_next_boot_and_goes_back() {
     zonepatch(&host, &["apply", "-z", "web"]).mentions(1, "--activate=next");
     let ran = zonepatch(&host, &["plan", "-z", "web"]).ok();
     assert!(ran.out.contains("app 1 -> 2"), "{ran:?}");
-    // A plan leaves nothing, and the zone goes on writing where it did.
+    // A dry run leaves nothing, and the zone still writes to the same root.
     host.sh("web", "echo since >/etc/since");
     assert_eq!(environments(&host, "web").len(), 1);
 
@@ -99,7 +99,7 @@ fn a_running_zone_is_patched_for_its_next_boot_and_goes_back() {
     zonepatch(&host, &["apply", "-z", "web", "--activate=next"])
         .mentions(1, "its next boot takes boot environment patched-");
 
-    // What nobody has booted is thrown away.
+    // A boot environment that was never booted is removed.
     let _ = zonepatch(&host, &["rollback", "-z", "web"]).ok();
     assert_eq!(standing(&host, "web"), ["rolled_back"]);
     assert_eq!(environments(&host, "web").len(), 1);
@@ -114,7 +114,8 @@ fn a_running_zone_is_patched_for_its_next_boot_and_goes_back() {
     let ran = zonepatch(&host, &["apply", "-z", "web", "--activate=next"]).ok();
     assert!(ran.out.contains("web: unchanged"), "{ran:?}");
 
-    // Back with a reboot; what the zone wrote since is in the environment that it left.
+    // The rollback needs a reboot. Files that the zone wrote since the patch stay in the boot
+    // environment that it leaves.
     host.sh("web", "echo later >/etc/later");
     zonepatch(&host, &["rollback", "-z", "web"]).mentions(1, "--activate=now");
     let _ = zonepatch(&host, &["rollback", "-z", "web", "--activate=now"]).ok();
@@ -122,7 +123,7 @@ fn a_running_zone_is_patched_for_its_next_boot_and_goes_back() {
     assert_eq!(host.sh("web", "ls /etc/later || :"), "");
     assert_eq!(standing(&host, "web"), ["rolled_back", "rolled_back"]);
 
-    // And with one reboot there again.
+    // One more reboot returns to the patched boot environment.
     let ran = zonepatch(&host, &["apply", "-z", "web", "--activate=now"]).ok();
     assert!(ran.out.contains("it was rebooted into it"), "{ran:?}");
     assert_eq!(version(&host, "web"), NEW);
@@ -132,7 +133,7 @@ fn a_running_zone_is_patched_for_its_next_boot_and_goes_back() {
     host.boot("web");
     assert_eq!(version(&host, "web"), OLD);
 
-    // What does not boot goes back by itself.
+    // A zone that does not boot with its patch returns to the former boot environment by itself.
     let archive = Archive::new(host.path("/repo"));
     archive.add(&Deb {
         postinst: "rm /usr/sbin/init",
@@ -159,17 +160,17 @@ fn a_kill_at_any_moment_leaves_a_running_zone_that_boots_old_or_new() {
         let mut command = host.command("zonepatch", &words);
         command.stdout(std::process::Stdio::null());
         let mut child = start(&mut command);
-        // Spread over the whole run, a little past its end.
+        // The kills are spread over the whole run, and a little beyond its end.
         let part = u32::try_from((round * 7919) % 1000).unwrap();
         std::thread::sleep(whole * part / 900);
         let _ = child.kill();
         let _ = child.wait();
-        // At a boot before or after somebody mends it.
+        // The zone boots before or after a command that repairs it.
         if round % 2 == 0 {
             zonepatch(&host, &["recover"]).quiet();
         }
         assert_eq!(version(&host, "web"), OLD);
-        // What the killed command had started may still hold the zone's lock.
+        // A process that the killed command started may still hold the zone's lock.
         wait_for("reboot", || {
             (host.on("web", &["reboot"]).code() == Some(0)).then_some(())
         });
@@ -187,7 +188,7 @@ fn a_kill_at_any_moment_leaves_a_running_zone_that_boots_old_or_new() {
     assert!(seen.contains_key(OLD), "no kill came in time: {seen:?}");
 }
 
-/// The last patch of a zone.
+/// Returns the last patch of a zone.
 fn last(host: &Host, zone: &str) -> Value {
     let past = zonepatch(host, &["history", "-z", zone, "-j"]).ok();
     let past: Value = serde_json::from_str(&past.out).unwrap();
@@ -199,7 +200,7 @@ fn a_zone_is_patched_in_place_and_goes_back_when_that_fails() {
     let Some(host) = running("web") else { return };
     let archive = Archive::new(host.path("/repo"));
     host.boot("web");
-    // Gone after a boot.
+    // This file is gone after a boot.
     host.sh("web", "echo up >/dev/shm/up; echo before >/etc/before");
     let up = |host: &Host| host.sh("web", "cat /dev/shm/up 2>/dev/null || :");
     // A program that the patch replaces while it runs.
@@ -238,7 +239,7 @@ fn a_zone_is_patched_in_place_and_goes_back_when_that_fails() {
     assert_eq!(version(&host, "web"), OLD);
     assert_eq!(standing(&host, "web"), ["rolled_back"]);
 
-    // A file of the host, as the zone has no other source of it.
+    // The package is a file of the host, because the zone has no other source for it.
     let file = archive.add(&app("4"));
     let kept = host.path("/app.deb");
     fs::rename(&file, &kept).unwrap();
@@ -249,13 +250,13 @@ fn a_zone_is_patched_in_place_and_goes_back_when_that_fails() {
     assert_eq!(host.sh("web", "ls -d /var/cache/zonepatch* || :"), "");
     let _ = zonepatch(&host, &["rollback", "-z", "web", "--activate=now"]).ok();
 
-    // Nothing was changed: nothing is taken back.
+    // No package was changed, so nothing is undone.
     host.sh("web", "echo up >/dev/shm/up");
     let before = environments(&host, "web");
     zonepatch(&host, &["apply", "-z", "web", "--live", "nothing"]).mentions(1, "nothing");
     assert_eq!(up(&host), "up");
     assert_eq!(environments(&host, "web"), before);
-    // The package manager fails half way, and a health command says no.
+    // The package manager fails in the middle, and then a health command fails.
     archive.add(&Deb {
         postinst: "echo broken as planned >&2; exit 1",
         ..app("5")
@@ -286,8 +287,8 @@ fn a_zone_whose_dpkg_is_killed_in_the_midst_of_a_patch_in_place_goes_back() {
     let Some(host) = running("web") else { return };
     let archive = Archive::new(host.path("/repo"));
     host.boot("web");
-    // Its files are in place when dpkg dies on the next package, as when memory runs out;
-    // the status file says nothing of it.
+    // The files of this package are in place when dpkg is killed on the next package, as when
+    // memory runs out. The status file does not have this package yet.
     archive.add(&app("3"));
     archive.add(&Deb {
         name: "extra",
@@ -309,7 +310,7 @@ fn a_zone_whose_dpkg_is_killed_in_the_midst_of_a_patch_in_place_goes_back() {
     assert_eq!(version(&host, "web"), OLD);
     assert_eq!(host.sh("web", "ls /var/lib/dpkg/updates"), "");
     assert_eq!(standing(&host, "web"), [""; 0]);
-    // What it left is kept, half done as it is.
+    // The half-done work of the killed patch is kept.
     let left = environments(&host, "web");
     assert_eq!(left.len(), 2, "{left:?}");
 }
@@ -346,7 +347,7 @@ fn a_patch_in_place_that_is_killed_goes_back_with_the_next_boot() {
         };
         assert!(status.out.contains(says), "{status:?}");
         host.sh("web", "touch /dev/shm/go");
-        // What the killed command had started may still hold the zone's lock.
+        // A process that the killed command started may still hold the zone's lock.
         wait_for("reboot", || {
             (host.on("web", &["reboot"]).code() == Some(0)).then_some(())
         });
@@ -378,7 +379,7 @@ fn a_zone_that_is_not_well_with_its_patch_goes_back() {
     assert_eq!(version(&host, "web"), OLD);
     assert_eq!(standing(&host, "web"), ["rolled_back"]);
 
-    // The zone's own health command, which the earlier case did not reach.
+    // This is the zone's own health command, which the earlier case did not reach.
     fs::remove_file(host.path("/etc/patch/pdo.conf")).unwrap();
     let own = "add attr; set name=patch-health; set type=string; \
                set value=\"test -e /etc/well || { touch /etc/well; false; }\"; end";
@@ -389,7 +390,7 @@ fn a_zone_that_is_not_well_with_its_patch_goes_back() {
         "{ran:?}"
     );
     assert_eq!(version(&host, "web"), NEW);
-    // Whoever is not running is not asked.
+    // The health command does not run for a halted zone.
     host.halt("web");
     let _ = zonepatch(&host, &["rollback", "-z", "web"]).ok();
     let ran = zonepatch(&host, &["apply", "-z", "web"]).ok();

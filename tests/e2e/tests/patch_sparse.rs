@@ -1,5 +1,5 @@
-//! zonepatch on sparse zones: they follow the host, whose package database these tests
-//! replace for the commands that look at it.
+//! Tests zonepatch on sparse zones, which follow their host. For the commands under test, these
+//! tests replace the host's package database.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn record(name: &str, version: &str, status: &str) -> String {
     )
 }
 
-/// A package database as this host would have with one package more.
+/// Makes a package database of this host with one more package.
 fn database(host: &Host, name: &str, version: &str, status: &str) -> PathBuf {
     let place = host.path(&format!("/dpkg-{name}-{version}-{status}"));
     let copied = Command::new("cp")
@@ -47,7 +47,7 @@ fn database(host: &Host, name: &str, version: &str, status: &str) -> PathBuf {
     place
 }
 
-/// zonepatch where the host has this package database.
+/// Runs zonepatch on a host with this package database.
 fn command(host: &Host, database: &Path, words: &[&str]) -> Command {
     let real = host.command("zonepatch", words);
     with_database(&real, database)
@@ -57,7 +57,7 @@ fn with(host: &Host, database: &Path, words: &[&str]) -> Ran {
     run(&mut command(host, database, words), b"")
 }
 
-/// The version of a package that the zone has on record, with its list.
+/// Returns the recorded version of a package in the zone, with its file list.
 fn version(host: &Host, zone: &str, name: &str) -> Option<String> {
     within(host, zone, |root| {
         let folder = root.join("var/lib/dpkg");
@@ -82,7 +82,7 @@ fn a_sparse_zone_follows_its_host_and_goes_back() {
     assert!(ran.out.contains("web: unchanged"), "{ran:?}");
     let before = face(&host, "web");
 
-    // The host's package manager was at work.
+    // The host's package manager has changed packages.
     let one = database(&host, "zones-app", "1", "installed");
     let status = with(&host, &one, &["status", "-z", "web"]).ok();
     assert!(
@@ -107,7 +107,8 @@ fn a_sparse_zone_follows_its_host_and_goes_back() {
     let status = with(&host, &one, &["status", "-z", "web"]).ok();
     assert!(!status.out.contains("sparse"), "{status:?}");
 
-    // Its packages cannot be taken back, but the zone can.
+    // The zone's packages cannot be returned to former versions, but the whole zone can be rolled
+    // back.
     let past = zonepatch(&host, &["history", "-z", "web", "-j"]).ok();
     let past: Value = serde_json::from_str(&past.out).unwrap();
     assert_eq!(
@@ -120,11 +121,11 @@ fn a_sparse_zone_follows_its_host_and_goes_back() {
     tree::assert_same(&before, &face(&host, "web"));
     assert_eq!(standing(&host, "web"), ["rolled_back"]);
 
-    // Half installed on the host is not for zones.
+    // A package that is half installed on the host is not copied to zones.
     let half = database(&host, "zones-app", "2", "half-configured");
     with(&host, &half, &["apply", "-z", "web"])
         .mentions(1, "package zones-app is half configured on the host");
-    // Nor is a package forgotten that the zone has by itself.
+    // A package that the zone itself installed is not forgotten.
     within(&host, "web", |root| {
         let folder = root.join("var/lib/dpkg");
         let status = folder.join("status");

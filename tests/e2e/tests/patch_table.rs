@@ -1,4 +1,4 @@
-//! Sixteen zones that differ, patched in one run: one table says how each ends.
+//! Patches sixteen different zones in one run. One table gives the expected result of each.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,26 +15,26 @@ use e2e::tree::{self, Face};
 use e2e::{Host, rounds, start};
 use serde_json::Value;
 
-/// The result for a zone.
+/// The expected result for a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// Patched by its own package manager.
+    /// The zone's own package manager patches the zone.
     Real,
-    /// With what others came to.
+    /// The zone gets the shared result of other zones.
     Shared,
-    /// As it was.
+    /// The zone stays unchanged.
     Failed,
 }
 
-/// A zone, what is wrong with it, and what comes of that.
+/// A zone, its special property, and the expected result.
 struct Row {
     zone: &'static str,
     /// Makes the zone's own files.
     plant: fn(&Path),
     end: End,
-    /// Part of the reason that the run gives.
+    /// A part of the reason that the run must print.
     why: &'static str,
-    /// Files and what is in them afterwards, besides those of the patch.
+    /// Files with their expected content, in addition to those of the patch.
     keeps: &'static [(&'static str, &'static str)],
 }
 
@@ -54,7 +54,7 @@ const fn row(
     }
 }
 
-/// The first two are those that others are compared with.
+/// The first two zones are really patched, and the others are compared with them.
 const TABLE: [Row; 16] = [
     row("a1", nothing, End::Real, "are compared with it", &[]),
     row("a2", nothing, End::Real, "are compared with it", &[]),
@@ -121,7 +121,7 @@ const TABLE: [Row; 16] = [
         "/etc/app has other permissions",
         &[],
     ),
-    // These have a package more, see `debian_with_all`.
+    // These zones have one more package, see `debian_with_all`.
     row(
         "id1",
         nothing,
@@ -153,7 +153,7 @@ fn write(root: &Path, path: &str, text: &str) {
     fs::write(root.join(path), text).unwrap();
 }
 
-/// Gives the package `more` another status.
+/// Sets another status for the package `more`.
 fn status(root: &Path, word: &str) {
     let path = root.join("var/lib/dpkg/status");
     let text = fs::read_to_string(&path).unwrap();
@@ -175,7 +175,7 @@ fn extra(root: &Path) {
     write(root, "var/lib/dpkg/info/own.list", "/.\n");
 }
 
-/// Packages that not all zones have, of that version.
+/// Makes packages of this version that only some zones have.
 fn others(version: &str) -> [Deb<'_>; 3] {
     let is_old = version == "1";
     let deb = |name, file, postinst| Deb {
@@ -207,14 +207,14 @@ fn others(version: &str) -> [Deb<'_>; 3] {
             &[("opt/big", "x")],
             match is_old {
                 true => "",
-                // More than its disk has room for.
+                // The package is larger than the free space of the zone's disk.
                 false => "head -c 64000000 /dev/zero >/opt/big.data",
             },
         ),
     ]
 }
 
-/// A file system of its own for one zone, gone when the test is.
+/// A file system for one zone, which is removed when the test ends.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -235,7 +235,8 @@ impl Drop for Disk {
     }
 }
 
-/// The zone `full`, on a disk with little room; none where this kernel cannot do that.
+/// Makes the zone `full`, on a disk with little free space; `None` if this kernel does not support
+/// it.
 fn full(host: &Host, archive: &Archive) -> Option<Disk> {
     let root = host.path("/debian");
     let used = run(Command::new("du").arg("-sm").arg(&root), b"").ok();
@@ -291,7 +292,7 @@ fn each_of_sixteen_zones_ends_as_the_table_says() {
         .iter()
         .filter(|row| row.zone != "full" || disk.is_some())
         .collect();
-    // Those of one origin can share.
+    // Zones of one origin can share a result.
     host.clone_from("master", "ident");
     let _ = give(&host, &archive, &["ident"], &["ident"]).ok();
     for row in table.iter().filter(|row| row.zone != "full") {
@@ -305,12 +306,12 @@ fn each_of_sixteen_zones_ends_as_the_table_says() {
     for row in &table {
         change(&host, row.zone, row.plant);
     }
-    // For each zone that shares one like it that will not.
+    // For each zone that shares, there is a similar zone that must not share.
     let shared = || table.iter().filter(|row| row.end == End::Shared);
     for row in shared() {
         host.clone_from(row.zone, &format!("real-{}", row.zone));
     }
-    // One of each kind; in the long run all.
+    // The short run has one zone of each kind, and the long run all zones.
     let kinds = ["a1", "local", "moved", "id1", "failing", "full"];
     let is_long = rounds(1).end > 1;
     let before: BTreeMap<&str, Face> = table
@@ -324,7 +325,7 @@ fn each_of_sixteen_zones_ends_as_the_table_says() {
         archive.add(&deb);
     }
 
-    // A plan says what would be done and does nothing.
+    // A dry run prints what it would do, and changes nothing.
     let plan = zonepatch(&host, &["plan", "-z", "a1"]).ok();
     let would = "\tapp 1 -> 2\n\tmore 1 -> 2\n";
     assert!(plan.out.contains(would), "{plan:?}");
@@ -346,7 +347,7 @@ fn each_of_sixteen_zones_ends_as_the_table_says() {
         assert_eq!(names[0], names[1], "two names of one file in {zone}");
     }
     for row in shared() {
-        // What was shared is what the package manager makes, but for logs and caches.
+        // A shared result equals the result of the package manager, except for logs and caches.
         let real = face(&host, &format!("real-{}", row.zone));
         assert_alike(&real, &face(&host, row.zone));
     }
@@ -357,7 +358,8 @@ fn each_of_sixteen_zones_ends_as_the_table_says() {
     let unchanged = again.values().all(|one| fate(one).0 == "unchanged");
     assert!(unchanged, "{again:?}");
 
-    // One command takes all back, byte for byte; a failed zone keeps its former patches.
+    // One command undoes the patch in all zones, byte for byte. A zone whose patch failed keeps its
+    // earlier patches.
     let past = || {
         let past = zonepatch(&host, &["history", "-z", "local", "-j"]).ok();
         serde_json::from_str::<Value>(&past.out).unwrap()[0].clone()

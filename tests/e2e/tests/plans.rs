@@ -1,4 +1,5 @@
-//! `-n` changes nothing: no file, no control group, no mount, no process, no link, no rule.
+//! Tests that `-n` changes nothing: no file, no control group, no mount, no process, no link, no
+//! rule.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,20 +11,20 @@ use e2e::lan::Space;
 use e2e::run::run;
 use e2e::{Host, cgroup, settled};
 
-/// Everything that a command could leave behind.
+/// A record of everything that a command could change.
 #[derive(Debug, PartialEq)]
 struct Trace {
-    /// Names, owners, modes, times of change, digests of content.
+    /// The names, owners, modes, times of change and digests of files.
     tree: BTreeMap<PathBuf, String>,
-    /// Control groups, each with its processes.
+    /// The control groups, each with its processes.
     groups: BTreeMap<String, Vec<i32>>,
-    /// Processes of the host's zones, and programs that were started for its root.
+    /// The processes of the host's zones, and programs that were started for its root.
     processes: Vec<i32>,
     /// Lines about mounts, links, addresses, routes and rules.
     kernel: Vec<String>,
 }
 
-/// Returns the lines that a command prints; none where it is not installed.
+/// Returns the output lines of a command; `None` if it is not installed.
 fn lines(command: &str) -> Vec<String> {
     let mut words = command.split(' ');
     let program = words.next().unwrap_or_default();
@@ -36,11 +37,11 @@ fn lines(command: &str) -> Vec<String> {
     ran.out.lines().map(line).collect()
 }
 
-/// Digests of files, by inode, size and time of the last change of the inode, which nobody can
-/// set.
+/// The digests of files, by inode, size and the time of the last change of the inode, which no
+/// program can set.
 type Digests = BTreeMap<(u64, u64, i64, i64), u64>;
 
-/// Returns everything below a folder, but for other file systems that are mounted there.
+/// Returns everything below a folder, without other file systems that are mounted there.
 fn tree(root: &Path, digests: &mut Digests) -> BTreeMap<PathBuf, String> {
     let device = fs::symlink_metadata(root).unwrap().dev();
     let (mut all, mut folders) = (BTreeMap::new(), vec![root.to_owned()]);
@@ -74,7 +75,7 @@ fn tree(root: &Path, digests: &mut Digests) -> BTreeMap<PathBuf, String> {
     all
 }
 
-/// Returns the FNV-1a sum of a text: enough to see a difference.
+/// Returns the FNV-1a sum of a text, which is enough to notice a difference.
 fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -84,7 +85,7 @@ fn sum(bytes: &[u8]) -> u64 {
 fn trace(host: &Host, digests: &mut Digests) -> Trace {
     let root = host.root().display().to_string();
     let mounts = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
-    // Other tests mount things, too.
+    // Mounts of other tests do not count.
     let mounts = mounts.lines().filter(|line| line.contains(&root));
     let mut kernel: Vec<String> = mounts.map(str::to_owned).collect();
     for command in [
@@ -111,7 +112,7 @@ fn trace(host: &Host, digests: &mut Digests) -> Trace {
     }
 }
 
-/// Returns what the second trace has and the first one has not, and the other way round.
+/// Returns the lines that only the second trace has, and the lines that only the first one has.
 fn differences(before: &Trace, after: &Trace) -> Vec<String> {
     let mut changed: Vec<String> = Vec::new();
     let names: BTreeSet<_> = before.tree.keys().chain(after.tree.keys()).collect();
@@ -135,8 +136,8 @@ fn differences(before: &Trace, after: &Trace) -> Vec<String> {
     changed
 }
 
-/// The words after `zoneadm -z ZONE`, for a zone with a snapshot and a boot environment
-/// `be`. Each line is tried in every state, also where it is refused.
+/// The arguments after `zoneadm -z ZONE`, for a zone with a snapshot and a boot environment `be`.
+/// Each command line is tried in every state, also in states that refuse it.
 const LINES: [&str; 32] = [
     "install -n",
     "clone -n master",
@@ -172,7 +173,7 @@ const LINES: [&str; 32] = [
     "network",
 ];
 
-/// The lines about boot environments.
+/// The command lines about boot environments.
 const BEADM: [&str; 7] = [
     "beadm create -n new",
     "beadm create -n -a -e be new",
@@ -183,18 +184,18 @@ const BEADM: [&str; 7] = [
     "beadm destroy -F -n be",
 ];
 
-/// The results of the lines, over all the states that were tried.
+/// The results of the command lines in all states.
 #[derive(Debug, Default)]
 struct Tried {
-    /// Lines that were accepted in some state.
+    /// Command lines that were accepted in at least one state.
     accepted: BTreeSet<&'static str>,
-    /// Traces that lines have left.
+    /// The traces that command lines have left.
     left: Vec<String>,
     digests: Digests,
 }
 
 impl Tried {
-    /// Gives every line for a zone in the state that it has now.
+    /// Runs every command line for a zone in its present state.
     fn try_all(&mut self, host: &Host, zone: &str, state: &str) {
         let mut before = settled(|| trace(host, &mut self.digests));
         for line in LINES.into_iter().chain(BEADM) {
@@ -221,8 +222,8 @@ impl Tried {
         }
     }
 
-    /// Panics if something was left, or if a line was refused in every state but those that
-    /// need another test.
+    /// Panics if a command line left a trace, or if one was refused in every state, unless another
+    /// test covers it.
     #[track_caller]
     fn assert_none_left(&self, refused: &[&str]) {
         assert!(self.left.is_empty(), "traces:\n{}", self.left.join("\n"));
@@ -232,7 +233,8 @@ impl Tried {
     }
 }
 
-/// A zone with a snapshot and an environment, and the archive and manifest of another.
+/// Makes a zone with a snapshot and a boot environment, and the archive and manifest of another
+/// zone.
 fn prepare(host: &Host) {
     host.on("web", &["snapshot", "old"]).quiet();
     let _ = host.on("web", &["beadm", "create", "be"]).ok();
@@ -287,10 +289,10 @@ fn every_subcommand_that_takes_n_is_tried_here() {
 
 #[test]
 fn plans_of_a_zone_leave_no_trace() {
-    // Other tests change links and rules of the machine meanwhile.
+    // Other tests change links and rules of the machine at the same time.
     match Space::new() {
         Ok(network) => network.within(try_all_states),
-        // Says that it needs root.
+        // The command prints that it needs root.
         Err(_) => try_all_states(),
     }
 }
@@ -303,7 +305,7 @@ fn try_all_states() {
     host.configure("new", "");
     tried.try_all(&host, "new", "configured");
     tried.try_all(&host, "web", "installed");
-    // As after a boot of the host.
+    // This is the state after a boot of the host.
     fs::remove_dir_all(host.path("/run/zones")).unwrap();
     tried.try_all(&host, "web", "installed, nothing in /run");
     host.on("web", &["ready"]).quiet();
@@ -320,7 +322,7 @@ fn try_all_states() {
     host.on("web", &["mark", "incomplete"]).quiet();
     tried.try_all(&host, "web", "incomplete");
     host.on("other", &["attach"]).quiet();
-    // These need a root that is another host's, a kernel zone, and a host that answers.
+    // These command lines need a root of another host, a kernel zone, or a host that answers.
     tried.assert_none_left(&[
         "detach -F -n",
         "suspend -n",

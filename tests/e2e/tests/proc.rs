@@ -1,4 +1,4 @@
-//! Zones with limits read them in /proc and /sys.
+//! Tests that zones read their own limits in /proc and /sys.
 
 use std::fs;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use e2e::Host;
 use e2e::inside::all_fail;
 
-/// A host with a zone `web` that has not booted; none where limits cannot be set:
-/// below a v2 group with processes in it there are no controllers.
+/// Returns a host with a zone `web` that has not booted, or `None` if limits cannot be set: a v2
+/// group with processes in it passes no controllers down.
 fn host() -> Option<Host> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let v1 = Path::new("/sys/fs/cgroup/pids").exists();
@@ -18,7 +18,7 @@ fn host() -> Option<Host> {
     Host::with_web()
 }
 
-/// Waits until something is so.
+/// Waits until a condition is true.
 #[track_caller]
 fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     e2e::wait_for(what, || is_so().then_some(()));
@@ -29,7 +29,7 @@ fn set(host: &Host, zone: &str, commands: &str) {
     host.zonecfg(&["-z", zone, commands]).quiet();
 }
 
-/// A number of /proc/meminfo in the zone, in KiB.
+/// Returns a number of /proc/meminfo in the zone, in KiB.
 #[track_caller]
 fn kib(host: &Host, zone: &str, key: &str) -> u64 {
     let text = host.sh(
@@ -39,13 +39,13 @@ fn kib(host: &Host, zone: &str, key: &str) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("{key}: {text}"))
 }
 
-/// Returns the number of files of /proc and /sys that are covered.
+/// Returns the number of files of /proc and /sys that are replaced by mounts.
 fn covered(host: &Host, zone: &str) -> usize {
     let text = host.sh(zone, "grep -c '/web.proc/' /proc/self/mountinfo || true");
     text.parse().unwrap()
 }
 
-/// The process that keeps the files of a zone true.
+/// Returns the process that updates the files of a zone.
 fn reader(host: &Host, zone: &str) -> Option<i32> {
     let path = host.path(&format!("/run/zones/{zone}.proc/reader"));
     let text = fs::read_to_string(path).ok()?;
@@ -67,11 +67,11 @@ fn memory_is_that_of_the_zone() {
     host.boot("web");
     assert_eq!(kib(&host, "web", "MemTotal"), 512 << 10);
     assert_eq!(kib(&host, "web", "SwapTotal"), 0);
-    // As people and programs ask.
+    // The values are read as people and programs read them.
     let free = host.sh("web", "free -m | awk '/^Mem:/ { print $2 }'");
     assert_eq!(free, "512");
     assert_eq!(host.sh("web", "grep -c . /proc/swaps"), "1");
-    // A file in /run is in memory, and is counted.
+    // A file in /run is in memory, and counts as used memory.
     let before = kib(&host, "web", "Shmem");
     let _ = host.sh("web", "dd if=/dev/zero of=/run/big bs=1M count=40 2>&1");
     wait_for("the memory that a file takes", || {
@@ -90,7 +90,7 @@ fn memory_is_that_of_the_zone() {
             "perl -e 'open F, q(<), q(/proc/meminfo); exit !fcntl(F, 1024, 0)'",
         ],
     );
-    // Many readers at a time, killed in the midst.
+    // Many processes read at a time and are killed during the reads.
     let _ = host.sh(
         "web",
         "for i in 1 2 3 4 5 6 7 8; do
@@ -98,7 +98,7 @@ fn memory_is_that_of_the_zone() {
          done; sleep 1; kill -9 $pids",
     );
     assert_eq!(kib(&host, "web", "MemTotal"), 512 << 10);
-    // The zone may uncover what is the kernel's.
+    // The zone may unmount its files and then sees the kernel's own.
     let _ = host.sh("web", "umount /proc/meminfo");
     assert!(kib(&host, "web", "MemTotal") > 512 << 10);
     let old = reader(&host, "web").unwrap();
@@ -107,7 +107,7 @@ fn memory_is_that_of_the_zone() {
     assert!(!Path::new(&format!("/proc/{old}")).exists());
 }
 
-/// A fifth of so many MiB, in whole pages, as KiB.
+/// Returns a fifth of this many MiB, in whole pages, as KiB.
 fn fifth(mib: u64) -> String {
     ((mib << 20) / 5 / 4096 * 4).to_string()
 }
@@ -122,7 +122,7 @@ fn a_full_run_leaves_the_zone_alive() {
     );
     host.boot("web");
     let init = host.init_of("web");
-    // A fifth, in bytes; and no file too many.
+    // The size is a fifth of the memory in bytes, and the number of inodes is limited.
     let size = host.sh("web", "df --output=size -k /run | tail -1");
     assert_eq!(size.trim(), fifth(128));
     let said = host.sh("web", "dd if=/dev/zero of=/run/full bs=1M 2>&1 || true");
@@ -136,7 +136,7 @@ fn a_full_run_leaves_the_zone_alive() {
     let log = fs::read_to_string(host.path("/var/log/zones/web.messages")).unwrap();
     assert!(!log.contains("want of memory"), "{log}");
     let _ = host.sh("web", "rm -r /run/many");
-    // More memory, a larger /run; none at all, what the kernel gives.
+    // With more memory /run becomes larger. Without a limit it has the size that the kernel gives.
     set(
         &host,
         "web",
@@ -171,7 +171,7 @@ fn cpus_are_those_of_the_zone() {
         host.sh("web", "grep -o '^cpu[0-9]*' /proc/stat | tr '\\n' ' '"),
         format!("cpu cpu{own} ")
     );
-    // The time of programs is counted.
+    // The CPU time of the zone's programs is counted.
     let user = "awk '/^cpu / { print $2 + $4 }' /proc/stat";
     let before: u64 = host.sh("web", user).parse().unwrap();
     let _ = host.sh(
@@ -203,7 +203,7 @@ fn cpus_are_those_of_the_zone() {
         booted + of_host > now.as_secs(),
         "{booted} is not of the zone's boot"
     );
-    // Its own pressure.
+    // The zone sees its own pressure.
     if Path::new("/proc/pressure/cpu").exists() {
         assert!(
             host.sh("web", "cat /proc/pressure/cpu")
@@ -232,7 +232,7 @@ fn limits_that_change_show_at_once() {
     let _ = host.zonecfg(&["-z", "web", "-r", "verify"]).ok();
     let _ = host.on("web", &["apply", "-q"]).ok();
     assert_eq!(kib(&host, "web", "MemTotal"), 512 << 10);
-    // Changed for the moment only.
+    // The limit is changed only for the moment.
     let _ = host
         .zonecfg(&[
             "-z",
@@ -244,7 +244,7 @@ fn limits_that_change_show_at_once() {
     wait_for("the lower limit", || {
         kib(&host, "web", "MemTotal") == 256 << 10
     });
-    // Another kind of limit.
+    // This zone has another kind of limit.
     set(&host, "web", "add capped-cpu; set ncpus=0.5; end");
     let _ = host.on("web", &["apply", "-q"]).ok();
     let cpus = host.sh("web", "grep -c ^processor /proc/cpuinfo");
@@ -253,14 +253,15 @@ fn limits_that_change_show_at_once() {
     wait_for("the limit of the configuration", || {
         kib(&host, "web", "MemTotal") == 512 << 10
     });
-    // The reader dies: what was written last is there at once, and then what is true.
+    // When the updating process is killed, the last values stay readable, and a new process soon
+    // writes current ones.
     let old = reader(&host, "web").unwrap();
     host.kill(old);
     assert_eq!(kib(&host, "web", "MemTotal"), 512 << 10);
     wait_for("another reader", || {
         reader(&host, "web").is_some_and(|pid| pid != old)
     });
-    // zoneadmd dies: the files go on, and the next one takes them over.
+    // When zoneadmd is killed, the files are still updated, and the next zoneadmd takes them over.
     let old = reader(&host, "web").unwrap();
     host.kill(host.zoneadmd("web").unwrap());
     assert_eq!(kib(&host, "web", "MemTotal"), 512 << 10);
@@ -276,11 +277,11 @@ fn limits_that_change_show_at_once() {
     wait_for("its own reader", || {
         reader(&host, "web").is_some_and(|pid| pid != old)
     });
-    // Both die: nobody fails to read.
+    // When both are killed, reads still succeed.
     host.kill(host.zoneadmd("web").unwrap());
     host.kill(reader(&host, "web").unwrap());
     assert_eq!(kib(&host, "web", "MemTotal"), 300 << 10);
-    // Without limits it shows the host's again.
+    // Without limits the zone sees the values of the host again.
     set(&host, "web", "remove capped-memory; remove capped-cpu");
     let _ = host.on("web", &["apply", "-q"]).ok();
     wait_for("the memory of the host", || {
@@ -303,7 +304,7 @@ fn a_frozen_zone_does_not_wait_for_its_reader() {
         "web",
         "for i in 1 2 3 4; do (setsid sh -c 'while :; do cat /proc/meminfo; done' >/dev/null 2>&1 &) ; done",
     );
-    // It is frozen while its top is copied, with readers in the midst of reading.
+    // The zone is frozen while its top is copied, and some of its processes are in a read.
     for number in 0..5 {
         let _ = host.on("web", &["snapshot", &format!("s{number}")]).ok();
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use e2e::Host;
 
-/// Every path below `folder`, relative to it.
+/// Returns every path below `folder`, relative to it.
 fn paths(folder: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut folders = vec![folder.to_owned()];
@@ -29,7 +29,7 @@ fn a_new_zone_has_no_secret_of_the_host() {
     };
     let top = host.top("master");
     let etc = top.join("etc");
-    // A password of the host, as stored.
+    // A hashed password of the host.
     let shadow = fs::read_to_string("/etc/shadow").unwrap_or_default();
     let hashes: Vec<&str> = shadow
         .lines()
@@ -69,12 +69,12 @@ fn a_new_zone_has_no_secret_of_the_host() {
         assert!(!hashes.iter().any(|hash| holds(hash)), "{}", path.display());
         assert!(!holds(machine_id.trim()), "{}", path.display());
     }
-    // People of the host are none of the zone's.
+    // Personal accounts of the host are not copied to the zone.
     for line in fs::read_to_string(etc.join("passwd")).unwrap().lines() {
         let uid: u32 = line.split(':').nth(2).unwrap().parse().unwrap();
         assert!(uid < 1000 || uid == 65534, "{line}");
     }
-    // Nor is anything of its root.
+    // No password of the host's root is copied either.
     let home = paths(&top.join("root"));
     let of_the_distribution = [".bashrc", ".profile"].map(PathBuf::from);
     assert!(

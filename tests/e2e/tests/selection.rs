@@ -1,4 +1,4 @@
-//! Tests which zones a command takes, where it looks for them, and which questions it asks first.
+//! Tests which zones a command selects, where it searches them, and which questions it asks.
 
 use std::fs;
 
@@ -111,7 +111,7 @@ fn uninstall_looks_before_it_asks() {
     let question = "uninstall zone web (y/[n])? ";
     let mut asked = uninstall(&["-z", "web"]);
     asked.expect(question);
-    // Whoever takes long to answer keeps no folder busy.
+    // A user who takes long to answer keeps no folder busy.
     let folder = fs::read_link(format!("/proc/{}/cwd", asked.pid())).unwrap();
     assert_eq!(folder, std::path::Path::new("/"));
     asked.types("perhaps\n");
@@ -171,7 +171,7 @@ fn a_listing_brings_zoneadmd_back_and_does_not_wait_for_others() {
     host.put_program("web", "root/zoneadm", fs::read(program).unwrap());
     host.boot("web");
 
-    // A zone sees what the host sees of it, but for the path.
+    // A zone sees the same values as the host, except for the path.
     let row = host.row("web");
     assert_eq!(
         host.sh("web", "/root/zoneadm list -p"),
@@ -186,12 +186,12 @@ fn a_listing_brings_zoneadmd_back_and_does_not_wait_for_others() {
     let lock = host.path("/run/zones/web.adopt");
     let file = fs::File::create(&lock).unwrap();
     flock(&file, FlockOperation::LockExclusive).unwrap();
-    // Ends although nobody lets go of the lock.
+    // The command ends although the lock is never released.
     host.zoneadm(&["list", "-n"]).quiet();
     assert_eq!(host.zoneadmd("web"), None);
 
     between_starts(|| drop(file));
-    // A listing does not wait long, and goes on without what takes longer.
+    // A listing waits only a short time, and then continues without the facts that take longer.
     wait_for("zoneadmd brought back", || {
         let ran = host.zoneadm(&["list", "-n"]).ok();
         assert_eq!((ran.out.as_str(), ran.err.as_str()), ("web\n", ""));

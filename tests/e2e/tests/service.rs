@@ -1,4 +1,5 @@
-//! Tests the actions on zones when the host boots and shuts down: zones-service.
+//! Tests zones-service, which boots zones when the host boots and shuts them down before the host
+//! does.
 
 use e2e::run::run;
 use e2e::{Host, Ran, Terminal, wait_for};
@@ -13,7 +14,7 @@ fn set(host: &Host, zone: &str, commands: &str) {
     host.zonecfg(&["-z", zone, commands]).quiet();
 }
 
-/// Leaves a mark when the zone is ended in order.
+/// An init that leaves a file when the zone is shut down in order.
 fn mark_at_end(host: &Host, zone: &str) {
     host.put_program(
         zone,
@@ -26,7 +27,7 @@ fn ended_in_order(host: &Host, zone: &str) -> bool {
     host.top(zone).join("var/ended").exists()
 }
 
-/// An init that knows no signal: the kernel keeps them from a first process.
+/// An init without signal handlers: the kernel does not deliver such signals to a first process.
 const DEAF: &str = "#!/bin/sh\nwhile :; do sleep 1000; done\n";
 
 #[test]
@@ -60,7 +61,7 @@ fn zones_come_and_go_with_the_host() {
     let id = |zone: &str| host.row(zone).id.expect("a running zone");
     assert!(id("web3") < id("web2") && id("web2") < id("web1"));
     assert_eq!(host.state("web4"), "installed");
-    // Again it finds nothing to do.
+    // The second start finds nothing to do.
     let again = service(&host, &["start"]).ok();
     assert_eq!(again.text(), "zones-service: start: nothing to do");
 
@@ -182,7 +183,7 @@ fn a_zone_that_cannot_be_ended_is_named() {
         "{stopped:?}"
     );
     stopped.mentions(1, "zone 'stuck': was not down after 15 s; ");
-    // It now does what it was asked for.
+    // The zone now reacts to the order.
     host.wait_for_state("stuck", "installed");
 }
 
@@ -196,7 +197,8 @@ fn start_repairs_zones_after_a_crash() {
         host.boot(zone);
     }
     set(&host, "web", "set autoboot=true");
-    // As if the power had gone: all of it at once, and records of it on the disk.
+    // This state is that after a power failure: all processes ended at once, and records are on the
+    // disk.
     for zone in ["dead", "web"] {
         let init = host.init_of(zone);
         host.kill(host.zoneadmd(zone).expect("a zoneadmd"));
@@ -253,7 +255,7 @@ fn a_command_that_holds_a_zone_is_waited_for() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
-    // A second is longer than commands wait for each other.
+    // One second is longer than commands wait for each other's locks.
     let lock = std::fs::File::open(host.path("run/zones/web.zoneadm.lock")).expect("a lock");
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("the lock");
     let stopping = std::thread::scope(|scope| {
@@ -282,7 +284,7 @@ fn suspend_refuses_zones_without_a_kernel_of_their_own() {
     assert_eq!(host.state("web"), "running");
     host.on("master", &["suspend"])
         .says(1, "zoneadm: zone 'master': not running");
-    // It could not be kept, so it cannot be asked for.
+    // A zone that cannot be suspended cannot have autoshutdown=suspend.
     host.zonecfg(&["-z", "web", "set autoshutdown=suspend; commit"])
         .mentions(1, "autoshutdown=suspend");
     wait_for("state running", || {

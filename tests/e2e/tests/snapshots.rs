@@ -1,12 +1,12 @@
-//! Snapshots of halted and running zones: made, listed, gone back to, cloned, removed,
-//! and whatever cuts that off.
+//! Tests snapshots of halted and running zones: they are made, listed, rolled back, cloned and
+//! removed, and all of this is interrupted.
 
 use std::fs;
 use std::path::Path;
 
 use e2e::{Host, Ran, wait_for};
 
-/// The snapshots that are listed of a zone.
+/// Returns the listed snapshots of a zone.
 #[track_caller]
 fn names(host: &Host, zone: &str) -> Vec<String> {
     let ran = host.on(zone, &["snapshots", "-p"]).ok();
@@ -14,7 +14,7 @@ fn names(host: &Host, zone: &str) -> Vec<String> {
     ran.out.lines().map(second).collect()
 }
 
-/// A file of a halted zone as the zone would see it.
+/// Returns a file of a halted zone as the zone would see it.
 #[track_caller]
 fn content(host: &Host, zone: &str, path: &str) -> String {
     host.on(zone, &["mount"]).quiet();
@@ -24,7 +24,7 @@ fn content(host: &Host, zone: &str, path: &str) -> String {
     text
 }
 
-/// Returns whether the zone's processes may run.
+/// Returns true if the zone is not frozen.
 fn is_frozen(host: &Host, zone: &str) -> bool {
     host.groups_of(zone).iter().any(|group| {
         fs::read_to_string(group.join("cgroup.freeze")).is_ok_and(|text| text.trim() == "1")
@@ -154,7 +154,7 @@ fn a_snapshot_is_cloned_while_its_zone_runs() {
         .mentions(1, "zone web is running; installed is required");
     host.boot("one");
     assert_eq!(host.sh("one", "cat /var/word; hostname"), "golden\none");
-    // It needs neither the snapshot nor the zone.
+    // The clone needs neither the snapshot nor the zone.
     host.on("web", &["destroy-snapshot", "golden"]).quiet();
     host.halt("web");
     host.on("web", &["uninstall", "-F"]).quiet();
@@ -178,7 +178,7 @@ fn snapshots_end_with_their_zone() {
     assert_eq!(layers(&host), 0);
 }
 
-/// Writes rows into a database as fast as it can, each in a transaction.
+/// A program that writes rows to a database as fast as it can, each in a transaction.
 const WRITER: &str = r"cd /var/tmp; rm -f base.db
 sqlite3 base.db 'PRAGMA journal_mode=delete; CREATE TABLE t (n INTEGER PRIMARY KEY, half BLOB, other BLOB);'
 i=0; while [ $i -lt 1000000 ]; do
@@ -213,7 +213,7 @@ fn a_database_of_a_zone_that_writes_all_the_time_is_whole() {
         assert!(ran.out.contains("stood still"), "{ran:?}");
         assert!(!is_frozen(&host, "web"), "{ran:?}");
     }
-    // The zone never noticed.
+    // The zone was not interrupted.
     let before = rows(&host);
     wait_for("more rows in the database", || {
         (rows(&host) > before).then_some(())
@@ -266,7 +266,7 @@ fn a_copy_of_a_running_zone_has_all_it_changed() {
     assert_eq!(seen("two"), before);
 }
 
-/// Checks the state after a verb died or failed at each step.
+/// Checks the state after a verb was killed or failed at each step.
 fn crash_at_each_step(verb: &str, running: bool) {
     let Some(host) = Host::with_web() else { return };
     host.put("web", "var/word", "first\n");
@@ -314,7 +314,7 @@ fn check_after(host: &Host, fault: &str, ran: &Ran, running: bool) {
         assert!(ran.err.contains("a fault was asked for"), "{ran:?}");
     }
     let word = if running {
-        // Whoever froze it is dead; its zoneadmd lets it go on.
+        // The process that froze the zone is killed, and the zone's zoneadmd thaws the zone.
         host.sh("web", "cat /var/word")
     } else {
         content(host, "web", "var/word").trim().to_owned()
@@ -364,12 +364,12 @@ fn a_zone_goes_on_when_all_who_froze_it_are_dead() {
         .into_iter()
         .find(|group| group.ends_with("web") && group.join("cgroup.freeze").exists())
         .unwrap();
-    // As it is left when zoneadm and zoneadmd are killed in one moment.
+    // This is the state after zoneadm and zoneadmd were killed at the same moment.
     let daemon = host.zoneadmd("web").unwrap();
     host.kill(daemon);
     fs::write(group.join("cgroup.freeze"), "1").unwrap();
     assert!(is_frozen(&host, "web"));
-    // Any command about the zone brings a new zoneadmd.
+    // Every command about the zone starts a new zoneadmd.
     host.on("web", &["boot"])
         .ok()
         .says(0, "zoneadm: zone 'web': zone is already booted");

@@ -1,4 +1,4 @@
-//! Tests that zones share layers on disk, and that the sharing cannot be seen in the zones.
+//! Tests that zones share layers on disk, and that zones do not notice the sharing.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use e2e::Host;
 
-/// Bytes on disk at and below a folder.
+/// Returns the bytes on disk at and below a folder.
 fn used(folder: &Path) -> u64 {
     let meta = fs::symlink_metadata(folder).unwrap();
     let mut bytes = meta.blocks() * 512;
@@ -37,7 +37,7 @@ fn clones_share_what_they_do_not_write() {
     host.clone_from("master", "web[1-20]");
     let each = (used(&host.path("/zones")) - before) / 20;
     assert!(each < 256 << 10, "a clone takes {each} bytes");
-    // The first clone seals the origin's top; the others find that done.
+    // The first clone seals the origin's top, and the other clones use the sealed layer.
     assert_eq!(layers(&host), 1);
     host.boot("web7");
     assert_eq!(host.sh("web7", "wc -c </var/big"), (20 << 20).to_string());
@@ -89,7 +89,7 @@ fn clones_do_not_see_writes_of_other_zones() {
         ),
         "of one\nnone"
     );
-    // And it stays so over a boot.
+    // The file is the same after a boot.
     host.on("one", &["reboot"]).quiet();
     assert_eq!(host.sh("one", "cat /var/changed /var/new /var/elsewhere; ls -A /var/folder; ls /var/removed 2>/dev/null || echo none"),
         "of one\nnew\nof web\n/var/folder\nnone");
@@ -202,7 +202,7 @@ fn an_unchanged_origin_is_sealed_once() {
     assert_eq!(layers(&host), 1);
     host.clone_from("master", "two");
     assert_eq!(layers(&host), 1);
-    // Booted and halted, but nothing written: no reason for a layer.
+    // A zone that was booted and halted, without a written file, needs no new layer.
     host.put("master", "var/news", "");
     host.clone_from("master", "three");
     assert_eq!(layers(&host), 2);
@@ -230,7 +230,7 @@ fn clones_outlive_their_origin_and_layers_their_last_user_does_not() {
         host.sh("deep", "cat /var/word; echo more >>/var/word; hostname"),
         "of the master\ndeep"
     );
-    // The name may be used again, and is another zone.
+    // The name can be used again, for a different zone.
     host.on("master", &["install"]).quiet();
     assert!(!host.top("master").join("var/word").exists());
     host.zoneadm(&["-z", "web3", "-z", "deep", "halt"]).quiet();
@@ -258,7 +258,7 @@ fn long_chains_still_boot() {
     }
     host.boot("z12");
     assert_eq!(host.sh("z12", "ls /var | grep -c step"), "12");
-    // Each of the twelve still has what it had, and no more.
+    // Each of the twelve zones still has its own files, and no others.
     host.boot("z5");
     assert_eq!(host.sh("z5", "ls /var | grep -c step"), "6");
 }

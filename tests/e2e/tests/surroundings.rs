@@ -1,10 +1,10 @@
-//! Tests the surroundings of a zone's programs: shared memory, limits, the identity of a boot.
+//! Tests the environment of a zone's programs: shared memory, limits, the boot id.
 
 use std::process::Command;
 
 use e2e::{Host, run::run, wait_for};
 
-/// The folder of PostgreSQL's programs in Debian.
+/// The folder of PostgreSQL's programs on Debian.
 const POSTGRES: &str = "/usr/lib/postgresql";
 
 #[test]
@@ -27,7 +27,7 @@ fn shared_memory_is_as_large_as_the_memory_of_the_zone_allows() {
             !found.contains("noexec") && found.ends_with("1777"),
             "{found}"
         );
-        // More than /dev itself holds, written by a program that began there.
+        // A program in the zone writes more than /dev itself may hold.
         let wrote = host.sh(
             zone,
             "cp /usr/bin/dd /dev/shm/dd && /dev/shm/dd if=/dev/zero of=/dev/shm/block bs=1M count=16 2>&1 && rm /dev/shm/dd /dev/shm/block",
@@ -76,7 +76,7 @@ fn postgresql_answers_a_query_by_several_processes() {
     else {
         return e2e::skip("no PostgreSQL of Debian (package postgresql-15)");
     };
-    // Hash joins by several processes put their table into /dev/shm.
+    // A hash join by several processes puts its table into /dev/shm.
     let script = format!(
         "#!/bin/sh -e
 PATH={}:$PATH
@@ -118,7 +118,7 @@ END
     assert!(said.contains("Parallel Hash Join"), "{said}");
 }
 
-/// Returns all that the zone's first process and a login hand down.
+/// Returns the settings that the zone's first process and a login inherit to their children.
 fn handed_down(host: &Host) -> String {
     let of = |process: &str| {
         format!(
@@ -133,7 +133,7 @@ fn handed_down(host: &Host) -> String {
         of("1"),
         of("self")
     );
-    // The last command of a script may fail.
+    // The last command of the script may fail.
     host.sh("web", &format!("{script}; true"))
 }
 
@@ -145,8 +145,8 @@ fn a_zone_does_not_depend_on_who_booted_it() {
     let ordinary = handed_down(&host);
     host.halt("web");
     let boot = host.command("zoneadm", &["-z", "web", "boot"]);
-    // A hard limit can be raised again only with CAP_SYS_RESOURCE, which root of a container may
-    // lack.
+    // Only a process with CAP_SYS_RESOURCE can raise a hard limit again. Root of a container may
+    // not have this capability.
     let hard = if can_raise_limits() { "" } else { "-S" };
     let script = format!(
         "\
@@ -163,7 +163,7 @@ exec setarch -R chrt -b 0 ionice -c 3 taskset -c 0 nice -n 7 \"$@\""
     }
     run(&mut odd, b"").quiet();
     assert_eq!(handed_down(&host), ordinary);
-    // They are those of a fresh system.
+    // The settings are those of a fresh system.
     for (name, soft) in [
         ("Max open files", "1024"),
         ("Max stack size", "8388608"),
@@ -175,7 +175,7 @@ exec setarch -R chrt -b 0 ionice -c 3 taskset -c 0 nice -n 7 \"$@\""
     }
 }
 
-/// Returns true when this test may give a process a higher hard limit than it has itself.
+/// Returns true if this test may set a hard limit of a process higher than its own.
 fn can_raise_limits() -> bool {
     const CAP_SYS_RESOURCE: u32 = 24;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -197,7 +197,7 @@ fn each_boot_has_an_id_of_its_own() {
     assert_ne!(std::fs::read_to_string(path).unwrap().trim_end(), first);
     host.on("web", &["reboot"]).quiet();
     assert_ne!(read(), first);
-    // The zone cannot make it that of another boot.
+    // The zone cannot change the boot id to that of another boot.
     let write = host.zlogin(&["web", &format!("echo {first} >{path}")]);
     assert_ne!(write.code(), Some(0));
 }
@@ -214,7 +214,7 @@ fn a_login_finds_its_own_control_group() {
         &format!("mount -t cgroup2 none /mnt && grep -c . /mnt{group}/cgroup.procs; umount /mnt"),
     );
     assert_ne!(found, "0");
-    // A zone that freezes the group keeps nobody out.
+    // zlogin still works if the zone freezes the group.
     host.sh(
         "web",
         &format!("mount -t cgroup2 none /mnt; (sleep 0.2; echo 1 >/mnt{group}/cgroup.freeze) >/dev/null 2>&1 &"),
@@ -227,7 +227,8 @@ fn a_login_finds_its_own_control_group() {
     std::fs::write(&frozen, "0").unwrap();
 }
 
-/// A service in bash, whose first terminal would be the console.
+/// A bash service: the first terminal that it opens would become its controlling terminal, the
+/// console.
 const SERVICE: &str = "#!/bin/bash
 [ \"$1\" = start ] || exit 0
 (while sleep 0.1; do echo said || echo failed >/var/failed; echo >>/var/beats; done) &
