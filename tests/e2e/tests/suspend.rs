@@ -1,4 +1,5 @@
-//! Kernel zones that are suspended and go on: what is in their memory, and what is refused.
+//! Tests kernel zones that are suspended and resumed: the contents of their memory, and the refused
+//! cases.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -28,7 +29,7 @@ fn a_guest_goes_on_where_it_was() {
     );
     let _ = host.on("k1", &["suspend", "-n"]).ok();
     assert_eq!(host.state("k1"), "running");
-    // Many in suspend_rounds.
+    // suspend_rounds has many more rounds.
     for round in rounds(1) {
         let count = wait_for_guest(&host);
         host.on("k1", &["suspend"]).quiet();
@@ -108,7 +109,8 @@ fn an_image_that_is_not_what_was_written_is_refused() {
         assert_eq!(host.state("k1"), "installed", "{what}");
         assert!(image.exists(), "{what}");
     };
-    // Header, index and end; and a few anywhere, which only loading finds.
+    // The damaged bytes are in the header, the index and the end, and a few anywhere, which only a
+    // full read finds.
     let ends = [0, 9, 50, 70, whole.len() - 1, whole.len() - 100];
     for at in ends {
         let mut changed = whole.clone();
@@ -127,7 +129,7 @@ fn an_image_that_is_not_what_was_written_is_refused() {
         let at = part * (whole.len() as u64 / (parts + 1));
         let byte = whole[usize::try_from(at).expect("a place")] ^ 0x40;
         file.write_all_at(&[byte], at).expect("a changed byte");
-        // Found before it runs only where all is read before.
+        // Only a full read finds this damage before the guest runs.
         host.on("k1", &["boot", "--", "--eager"])
             .mentions(1, "could not resume: ");
         assert_eq!(host.state("k1"), "installed", "byte at {at}");
@@ -142,7 +144,7 @@ fn an_image_that_is_not_what_was_written_is_refused() {
     }
     fs::write(&image, &whole).expect("the image");
 
-    // Another machine is not the one that was suspended.
+    // A guest with another configuration is not the guest that was suspended.
     let memory = |size: &str| {
         let command = format!("select capped-memory; set physical={size}; end");
         host.zonecfg(&["-z", "k1", &command]).quiet();
@@ -151,7 +153,7 @@ fn an_image_that_is_not_what_was_written_is_refused() {
     host.on("k1", &["boot"])
         .mentions(1, "cannot go on from where it was suspended: ");
     memory("192M");
-    // Nor is one whose disk was written to.
+    // A guest whose disk was written since is refused, too.
     let disk = fs::File::options()
         .write(true)
         .open(host.path("zones/k1/disk0"))
@@ -164,12 +166,13 @@ fn an_image_that_is_not_what_was_written_is_refused() {
     host.on("k1", &["boot"]).mentions(1, "disks");
     disk.set_modified(written).expect("a time");
 
-    // What goes wrong before the image is used up leaves it.
+    // An error before the image is used up leaves the image.
     host.with_fault("resume:1:fail", "k1", &["boot"])
         .mentions(1, "could not resume: a fault was asked for");
     assert_eq!(host.state("k1"), "installed");
-    // So does a zoneadmd that dies: the machine that waits is no zone that runs, and the next
-    // boot goes on from the image though processes of this one may not have ended.
+    // The image also survives a killed zoneadmd. A guest that was not resumed is not a running
+    // zone, and the next boot resumes from the image, even if processes of the killed boot still
+    // exist.
     let died = host.with_fault("resume:1:kill", "k1", &["boot"]);
     assert_ne!(died.code(), Some(0), "{died:?}");
     assert_eq!(host.state("k1"), "installed");
@@ -179,7 +182,7 @@ fn an_image_that_is_not_what_was_written_is_refused() {
     wait_for_guest(&host);
     assert_eq!(said(&host, BOOT_ID), boot);
 
-    // What cannot be used can be thrown away.
+    // An image that cannot be used can be discarded.
     host.on("k1", &["suspend"]).quiet();
     fs::write(&image, "nonsense").expect("a broken image");
     refused("nonsense");
@@ -189,7 +192,8 @@ fn an_image_that_is_not_what_was_written_is_refused() {
     assert_ne!(said(&host, BOOT_ID), boot);
     assert!(!image.exists());
 
-    // What is only found while the guest runs ends it: it is not left waiting.
+    // Damage that is found only while the guest runs ends the guest, so that it does not wait
+    // forever.
     host.on("k1", &["suspend"]).quiet();
     let whole = fs::read(&image).expect("an image");
     let written = disk.metadata().and_then(|meta| meta.modified());
@@ -197,7 +201,7 @@ fn an_image_that_is_not_what_was_written_is_refused() {
     let booted = host.on("k1", &["boot"]);
     memory_is_refused(&host, &booted);
 
-    // Nor is an image put back that is of an earlier start, where disks do not tell.
+    // An image of an earlier start is refused, even if the disks look the same.
     let _ = host.on("k1", &["boot", "--", "--discard-suspend"]).code();
     host.halt("k1");
     fs::write(&image, &whole).expect("the image");
@@ -207,7 +211,7 @@ fn an_image_that_is_not_what_was_written_is_refused() {
     assert!(image.exists());
 }
 
-/// An image of which two stretches, longer than a chunk, stand in each other's place.
+/// Returns an image in which two stretches, each longer than a chunk, are swapped.
 fn swapped(whole: &[u8], part: u64, parts: u64) -> Vec<u8> {
     const LENGTH: usize = 512 << 10;
     let mut changed = whole.to_vec();
@@ -226,7 +230,8 @@ fn swapped(whole: &[u8], part: u64, parts: u64) -> Vec<u8> {
 #[test]
 fn suspend_says_why_it_is_refused() {
     let Some(host) = with_machine() else { return };
-    // A key that is named must be there, for root alone, and the same later.
+    // A key file must exist, must be readable only by root, and must have the same content at
+    // resume.
     let key = host.path("key");
     let command = format!("add keysource; set file={}; end", key.display());
     host.zonecfg(&["-z", "k1", &command]).quiet();

@@ -1,12 +1,12 @@
-//! Kernel zones with processors of their own: nothing else works for them, also while
-//! their memory is written to the disk.
+//! Tests kernel zones with dedicated CPUs: no other process works on these CPUs, not even while the
+//! memory of the zone is written to disk.
 
 use std::fs;
 
 use e2e::guest::{boot_machine, in_guest, wait_for_guest};
 use e2e::{Host, start, wait_for};
 
-/// Processors of a list as the kernel writes it.
+/// Returns the CPUs of a list in the kernel's format.
 fn processors(list: &str) -> Vec<u32> {
     let mut all = Vec::new();
     for part in list.trim().split(',').filter(|part| !part.is_empty()) {
@@ -17,8 +17,8 @@ fn processors(list: &str) -> Vec<u32> {
     all
 }
 
-/// Returns the CPUs on which each thread of a process may run and has run last, by the thread's
-/// number.
+/// Returns, for each thread of a process, the CPUs on which it may run, and the CPU on which it ran
+/// last.
 fn seats(pid: i32) -> Vec<(i32, Vec<u32>, u32)> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter();
     let tasks = tasks.flatten().flatten();
@@ -29,9 +29,9 @@ fn seats(pid: i32) -> Vec<(i32, Vec<u32>, u32)> {
             let allowed = status
                 .lines()
                 .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-            // The 39th field; the second, the name, may have blanks.
+            // The CPU is the 39th field. The second field, the name, may contain blanks.
             let stat = read("stat")?;
-            // Those of io_uring are the kernel's, and compress nothing.
+            // The threads of io_uring belong to the kernel, and compress nothing.
             if stat.contains("(iou-") {
                 return None;
             }
@@ -59,15 +59,15 @@ fn own_processors_do_the_work() {
     let theirs = seats(qemu);
     let own = theirs.first().expect("a thread").1.clone();
     assert_eq!(own.len(), 1, "{theirs:?}");
-    // Whoever looks may come late: then once more.
+    // The test may look too late. Then it tries once more.
     wait_for("threads at work", || {
         let daemon = host.zoneadmd("k1").expect("a zoneadmd");
         let mut command = host.command("zoneadm", &["-z", "k1", "suspend"]);
         let mut command = start(&mut command);
         let mut seen = 0;
         while command.try_wait().expect("a state").is_none() {
-            // The one that compresses has no other beside it, as there is one processor;
-            // what zoneadmd itself does else is its own affair.
+            // With one CPU, only one thread compresses at a time. Other work of zoneadmd does not
+            // count.
             for (thread, may, on) in seats(daemon).iter().filter(|seat| seat.0 != daemon) {
                 assert_eq!(may, &own, "thread {thread}");
                 assert!(own.contains(on), "thread {thread} on {on}");

@@ -1,5 +1,5 @@
-//! Kernel zones that are suspended and go on, again and again: all that a guest holds
-//! stays, and whoever dies at whatever moment, no disk is lost.
+//! Suspends and resumes kernel zones repeatedly. All memory of the guest must survive, and no disk
+//! may be lost if any process is killed at any moment.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -19,9 +19,9 @@ use rustix::net::{
     send, socket_with,
 };
 
-/// The programs in the guest, each for itself: a counter with a number of its own, a client that
-/// sends a line over and over on one connection and keeps the replies, and a file of which half is
-/// written.
+/// The programs in the guest: a counter with a number of its own, a client that sends a line
+/// repeatedly on one connection and records the replies, and a writer that has written half of a
+/// file.
 const BUSY: &str = "
 head -c 20000000 /dev/urandom >/run/data && cp -r /bin/busybox /run/program
 sha256sum /run/data /run/program >/run/sums
@@ -36,7 +36,7 @@ setsid sh -c '{ head -c 3000000 /run/data; while [ ! -e /run/go ]; do sleep 0.1;
     tail -c +3000001 /run/data; } >/var/half; sync; touch /run/written' >/dev/null 2>&1 </dev/null &
 ";
 
-/// The number of the counter, and when it began: no other process has both.
+/// The number of the counter and its start time. No other process has both.
 const WHO: &str = "pid=$(cat /run/pid); echo $pid $(cut -d' ' -f22 /proc/$pid/stat)";
 
 #[test]
@@ -61,7 +61,7 @@ fn all_that_a_guest_holds_stays() {
     for round in 0..rounds(1).end.max(2) {
         host.on("k1", &["suspend"]).quiet();
         assert_eq!(host.state("k1"), "installed", "round {round}");
-        // What was on its way.
+        // The data in transit must arrive, too.
         while let Ok(line) = lines.try_recv() {
             number = line;
         }
@@ -90,7 +90,7 @@ fn all_that_a_guest_holds_stays() {
         assert!(log.contains("while the zone ran"), "{log}");
         assert!(!log.contains("WARNING: all memory is restored"), "{log}");
     }
-    // The other half.
+    // The writer writes the other half of the file.
     let _ = in_guest(&host, "touch /run/go").ok();
     wait_for("whole file", || {
         let there = in_guest(&host, "test -e /run/written");
@@ -101,7 +101,7 @@ fn all_that_a_guest_holds_stays() {
     disk_is_whole(&host);
 }
 
-/// The numbers that come on a connection.
+/// Returns the numbers that arrive on a connection.
 fn lines_of(stream: std::net::TcpStream) -> Receiver<u64> {
     let (sender, lines) = channel();
     std::thread::spawn(move || {
@@ -122,8 +122,8 @@ fn next(lines: &Receiver<u64>) -> u64 {
         .expect("a line on the connection")
 }
 
-/// Waits until zoneadmd has done what it was asked for before, or is gone: it answers one
-/// after the other, also that it does not understand.
+/// Waits until zoneadmd has finished its earlier requests, or has ended. zoneadmd answers requests
+/// one after the other, also one that it does not know.
 fn hear_from_zoneadmd(host: &Host) {
     let folder = fs::File::open(host.path("run/zones")).expect("a folder");
     let path = format!("/proc/self/fd/{}/k1.zoneadmd_sock", folder.as_raw_fd());
@@ -157,7 +157,7 @@ fn a_kill_at_any_moment_loses_no_disk() {
         let mut command = host.command("zoneadm", &["-z", "k1", verb]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut command = start(&mut command);
-        // A boot begins with much that is no resume.
+        // The trace of a boot begins with many calls that are not part of the resume.
         let longest = if resumes { 1500 } else { 500 };
         std::thread::sleep(Duration::from_millis(random.below(longest)));
         let victim = ["zoneadm", "zoneadmd", "qemu"][random.index(3)];
@@ -176,8 +176,8 @@ fn a_kill_at_any_moment_loses_no_disk() {
             }
         }
         command.wait().expect("an end");
-        // What was begun comes to its end, or the next command finds what is left. Before
-        // that end the zone runs, and ends behind the back of who believes it.
+        // A started operation is completed, or the next command finds and removes what is left.
+        // Until then the zone may run, and may end at any moment.
         hear_from_zoneadmd(&host);
         let mut said_why = String::new();
         wait_for("zone that runs", || {
@@ -224,7 +224,7 @@ fn a_guest_survives_the_death_of_one_of_its_pagers() {
     for victim in ["pager", "guardian", "pager"] {
         host.on("k1", &["suspend"]).quiet();
         match victim {
-            // At its 20th piece.
+            // The kill is at the 20th piece.
             "pager" => {
                 let _ = host.with_fault("pager:20:kill", "k1", &["boot"]).ok();
             }
@@ -259,10 +259,10 @@ fn a_zone_that_loses_its_pager_is_ended() {
     }
     let _ = in_guest(&host, "head -c 60000000 /dev/urandom >/run/data").ok();
     host.on("k1", &["suspend"]).quiet();
-    // The process that restores ahead reads the same piece, and ends at it, too.
+    // The process that reads ahead reaches the same piece, and is killed there, too.
     let booted = host.with_fault("pager:20:fail", "k1", &["boot"]);
     memory_is_refused(&host, &booted);
-    // Where it was not running yet nothing is lost.
+    // If the guest did not run yet, nothing is lost.
     let used = booted.err.contains("its image is used up");
     let ran = booted.code() == Some(0);
     assert!(ran || used || image(&host).exists(), "{booted:?}");

@@ -1,4 +1,5 @@
-//! The life of a zone as its console and its messages tell it, and commands that leave no trace.
+//! Tests what the console and the messages of a zone show during its life, and that dry runs leave
+//! no trace.
 
 use std::fs;
 
@@ -24,7 +25,7 @@ fn a_boot_that_fails_is_in_the_messages_of_the_zone() {
     let told = messages(&host, "web");
     assert!(told.contains("could not boot: "), "{told}");
     assert!(told.contains("/nowhere/at/all"), "{told}");
-    // The service of the host boots it when the host boots.
+    // The service of the host boots this zone when the host boots.
     let _ = e2e::run::run(&mut host.command("zones-service", &["start"]), b"");
     assert_eq!(
         messages(&host, "web").matches("could not boot: ").count(),
@@ -90,7 +91,7 @@ fn a_zone_that_died_boots_again_where_its_configuration_says_so() {
     let told = messages(&host, "web");
     assert!(told.contains("killed by signal 9"), "{told}");
     assert!(told.contains("restart=on-failure boots it again"), "{told}");
-    // An end that its users wanted is none of a failure.
+    // An end that the users wanted is not reported as a failure.
     let _ = host.zlogin(&["web", "kill -PWR 1"]);
     host.wait_for_state("web", "installed");
     assert!(messages(&host, "web").contains("ended: the zone powered itself off"));
@@ -131,7 +132,7 @@ fn a_boot_without_its_zoneadmd_leaves_no_configuration_that_runs() {
     fs::create_dir(&folder).unwrap();
     let zoneadm = host.command("zoneadm", &["-z", "web", "boot"]);
     e2e::copy_program(zoneadm.get_program(), folder.join("zoneadm"));
-    // Other programs would be found where packages put them.
+    // Other programs would be searched in the folders of the package.
     if ["/usr/lib/zones", "/usr/sbin", "/usr/bin"]
         .iter()
         .any(|at| std::path::Path::new(at).join("zoneadmd").exists())
@@ -154,7 +155,7 @@ fn a_boot_without_its_zoneadmd_leaves_no_configuration_that_runs() {
 #[test]
 fn plans_leave_no_trace() {
     let Some(host) = Host::with_web() else { return };
-    // Nothing that lives only until the host boots is there yet.
+    // Files that exist only until the next boot of the host are not there yet.
     let run = host.path("/run/zones");
     if run.join("mnt").exists() {
         fs::remove_dir(run.join("mnt")).unwrap();

@@ -1,4 +1,4 @@
-//! Zones of older programs under the present ones, and state of newer programs under the
+//! Tests zones of older programs under the present ones, and state of newer programs under the
 //! present ones. `ZONES_OLD_BIN` names the folder of the older programs.
 
 use std::fs;
@@ -9,7 +9,7 @@ use e2e::guest::{Kept, image, wait_for_guest};
 use e2e::run::run;
 use e2e::{Host, Ran, machine, skip};
 
-/// The older programs, if there are some.
+/// Returns the older programs, if the variable names them.
 fn older() -> Option<PathBuf> {
     let folder = std::env::var_os("ZONES_OLD_BIN").map(PathBuf::from);
     if folder.is_none() {
@@ -46,7 +46,7 @@ fn zones_of_older_programs_live_on() {
     let id = host.row("web").id;
     assert!(id.is_some(), "the running zone is not found");
     assert_eq!(host.state("away"), "configured");
-    // The zoneadmd of the running zone is an older one.
+    // The zoneadmd of the running zone is of the older version.
     assert_eq!(host.sh("web", "cat /etc/mark"), "two");
     let _ = host.on("away", &["attach"]).ok();
     host.boot("away");
@@ -65,7 +65,7 @@ fn zones_of_older_programs_live_on() {
     for zone in ["web", "away", "copy"] {
         host.halt(zone);
     }
-    // And back again: nothing of it is of a newer format.
+    // The older programs can use the zone again, because no file has a newer format.
     old("zoneadm", &["-z", "web", "boot"]);
     old("zoneadm", &["-z", "web", "halt"]);
 }
@@ -86,7 +86,7 @@ fn a_machine_that_older_programs_suspended_goes_on() {
     assert!(image(&host).exists());
     let _ = host.on("k1", &["boot"]).ok();
     kept.goes_on(&host);
-    // And a machine that runs under an older zoneadmd is suspended by newer programs.
+    // A kernel zone that runs under an older zoneadmd can be suspended by the present programs.
     host.halt("k1");
     let _ = old(&host, &folder, "zoneadm", &["-z", "k1", "boot"]);
     wait_for_guest(&host);

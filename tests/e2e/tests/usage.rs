@@ -1,4 +1,4 @@
-//! Command lines: wrong ones, many zones at once, and dry runs.
+//! Tests command lines: wrong ones, many zones at once, and dry runs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -153,7 +153,8 @@ fn several_zones_a_glob_and_a_range_act_on_each() {
         states(&host),
         "master installed, web1 running, web2 running, web3 installed, web4 installed"
     );
-    // A notice for what is so already, work for the rest, and no error.
+    // A zone that already has the requested state gets a notice. The others are changed, and the
+    // exit status is 0.
     let ran = host.on("web*", &["boot"]).ok();
     let mut lines: Vec<&str> = ran.err.lines().collect();
     lines.sort_unstable();
@@ -173,7 +174,7 @@ fn several_zones_a_glob_and_a_range_act_on_each() {
         states(&host),
         "master installed, web1 installed, web2 installed, web3 running, web4 installed"
     );
-    // One that fails stops no other.
+    // A zone that fails does not stop the command for other zones.
     host.configure("web5", "");
     host.on("web?", &["reboot"])
         .mentions(1, "zoneadm: zone 'web5': not running");
@@ -210,7 +211,7 @@ fn a_name_given_twice_is_one_zone() {
     assert_eq!(host.state("web"), "running");
 }
 
-/// Every file below a folder with its size and time of change, but for locks.
+/// Returns every file below a folder with its size and time of change, without lock files.
 fn everything(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -253,7 +254,7 @@ fn a_dry_run_prints_a_plan_and_changes_nothing() {
     host.boot("run");
     host.clone_from("master", "mnt");
     host.on("mnt", &["mount"]).quiet();
-    // The last that zoneadmd does about a boot, when everybody has been answered.
+    // This is the last step of zoneadmd after a boot, after its answer to the command.
     e2e::wait_for("word of the boot in the log", || {
         let log = fs::read_to_string(host.path("/var/log/zones/run.messages"));
         log.ok().filter(|log| log.contains("booted, id"))
@@ -352,7 +353,7 @@ fn every_program_has_a_version() {
     for entry in fs::read_dir(programs).expect("the folder of programs") {
         let entry = entry.expect("a program");
         let name = entry.file_name().into_string().expect("a plain name");
-        // zinit is process 1 of a zone, and reads no options.
+        // zinit is process 1 of a zone, and accepts no options.
         if !entry.path().is_dir() || name == "zinit" {
             continue;
         }

@@ -50,12 +50,12 @@ fn a_zone_does_not_write_into_another_zone_s_root_or_into_state() {
             assert!(ran.err.contains("where no zone may write"), "{ran:?}");
             ran.mentions(1, text);
         }
-        // The zone may look.
+        // The zone may read this folder.
         fs(&special, "add options ro").quiet();
         host.on("web", &["verify"]).quiet();
         std::fs::set_permissions(&special, mode).unwrap();
     }
-    // Two zones may write into one folder, as on Solaris: a warning.
+    // Two zones may write to one folder, as on Solaris. verify prints a warning.
     let shared = host.path("/shared");
     std::fs::create_dir_all(shared.join("db")).unwrap();
     closed(&shared);
@@ -71,7 +71,7 @@ fn a_zone_does_not_write_into_another_zone_s_root_or_into_state() {
     assert!(ran.err.contains(text), "{ran:?}");
     assert!(ran.err.contains("the source of fs /var/db of zone db"));
     host.boot("web");
-    // A change of the running zone is looked at as well.
+    // verify also checks a change of the running zone.
     let into = host.top("db").join("etc");
     fs(&into, "").quiet();
     host.on("web", &["apply"])
@@ -83,7 +83,7 @@ fn a_zone_does_not_write_into_another_zone_s_root_or_into_state() {
 fn a_change_of_the_zonepath_that_was_cut_off_is_completed() {
     let Some(host) = Host::new() else { return };
     host.configure("new", "");
-    // As a zonecfg leaves it that is killed before it writes the index.
+    // This is the state after a zonecfg that was killed before it wrote the index.
     let file = host.path("/etc/zones/new.xml");
     let text = std::fs::read_to_string(&file).expect("its configuration");
     let text = text.replace("/zones/%{zonename}", "/zones/elsewhere");

@@ -1,6 +1,5 @@
-//! Tests the parts of the kernel that zones share although their namespaces are apart: leases and
-//! locks on files of the host, families of sockets, counts for each user, terminals, and messages
-//! about devices.
+//! Tests kernel objects that zones share in spite of their namespaces: leases and locks on files of
+//! the host, socket families, counters for each user, terminals, and device messages.
 
 use std::fs;
 use std::path::Path;
@@ -13,15 +12,15 @@ const EINVAL: i32 = libc::EINVAL;
 const ENOSYS: i32 = libc::ENOSYS;
 const EAFNOSUPPORT: i32 = libc::EAFNOSUPPORT;
 
-/// Of the table for i386.
+/// A system call by the table of i386.
 const FCNTL: [u32; 2] = [55, 221];
 const SOCKETCALL: u32 = 102;
 const SOCKET: u32 = 359;
 
-/// Returns true if this machine runs programs for i386.
+/// Returns true if this machine can run i386 programs.
 fn runs_32_bits(host: &Host) -> bool {
     let path = host.path("/call32");
-    // getpid: the status is some number.
+    // The program calls getpid; any exit status means that it ran.
     fs::write(&path, call_of_32_bits(20, [Some(0); 3], [0; 3])).unwrap();
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let runs = e2e::between_starts(|| Command::new(&path).status()).is_ok();
@@ -31,7 +30,8 @@ fn runs_32_bits(host: &Host) -> bool {
     runs
 }
 
-/// The error number with which a system call of a zone fails, for a command that ends with it.
+/// Returns the error number with which a system call in a zone fails. The command exits with this
+/// number.
 fn failed(host: &Host, zone: &str, command: &str) -> i32 {
     host.zlogin(&[zone, command]).code().unwrap()
 }
@@ -40,7 +40,7 @@ fn failed(host: &Host, zone: &str, command: &str) -> i32 {
 fn a_zone_cannot_block_the_host_with_a_file_lease() {
     let Some(host) = Host::with_web() else { return };
     for number in FCNTL {
-        // F_SETLEASE of F_WRLCK on the standard input.
+        // The call is F_SETLEASE with F_WRLCK on the standard input.
         let program = call_of_32_bits(number, [Some(0), Some(1024), Some(1)], [0; 3]);
         host.put_program("web", &format!("root/lease{number}"), program);
     }
@@ -68,7 +68,7 @@ fn a_zone_cannot_block_the_host_with_a_file_lease() {
             assert_eq!(failed(&host, "web", &lease), EINVAL, "compat {number}");
         }
     }
-    // Other commands of fcntl work: locks of a file, of an open file, the size of a pipe.
+    // Other commands of fcntl work: locks of a process, locks of an open file, the size of a pipe.
     let code = "use Fcntl; open my $f, \"+>\", \"/root/locked\" or die; my $l = pack(\"ssqqi\", 1, 0, 0, 0, 0); \
                 fcntl($f, F_SETLK, $l) or die; fcntl($f, 37, $l) and die \"locked twice\"; \
                 pipe my $r, my $w; print fcntl($w, 1031, 65536)";
@@ -82,12 +82,13 @@ fn sockets_are_of_families_that_namespaces_keep_apart() {
     let direct = call_of_32_bits(SOCKET, [Some(vsock), Some(1), Some(0)], [0; 3]);
     host.put_program("web", "root/direct", direct);
     for family in [vsock, 1] {
-        // 1 is SYS_SOCKET; the arguments lie at an address.
+        // The subcall 1 of socketcall is SYS_SOCKET, whose arguments are in memory.
         let program = call_of_32_bits(SOCKETCALL, [Some(1), None, Some(0)], [family, 1, 0]);
         host.put_program("web", &format!("root/call{family}"), program);
     }
     host.boot("web");
-    // AF_AX25, AF_X25, AF_KEY, AF_RDS, AF_CAN, AF_TIPC, AF_BLUETOOTH, AF_ALG, AF_VSOCK, AF_QIPCRTR.
+    // The families are AF_AX25, AF_X25, AF_KEY, AF_RDS, AF_CAN, AF_TIPC, AF_BLUETOOTH, AF_ALG,
+    // AF_VSOCK, AF_QIPCRTR.
     for family in [3, 9, 15, 21, 29, 30, 31, 38, 40, 42] {
         for call in [libc::SYS_socket, libc::SYS_socketpair] {
             let code = format!(
@@ -117,7 +118,7 @@ fn sockets_are_of_families_that_namespaces_keep_apart() {
         assert_eq!(failed(&host, "web", &format!("/root/call{vsock}")), ENOSYS);
         assert_eq!(failed(&host, "web", "/root/call1"), ENOSYS);
     }
-    // Whoever needs them is given them by name.
+    // A privilege allows these families to a zone that needs them.
     host.halt("web");
     host.zonecfg(&[
         "-z",
@@ -128,14 +129,14 @@ fn sockets_are_of_families_that_namespaces_keep_apart() {
     host.boot("web");
     assert_ne!(failed(&host, "web", &ring), ENOSYS);
     if runs_32_bits(&host) {
-        // A descriptor from 3 up, negated.
+        // On success the program exits with a descriptor of 3 or more, negated.
         let status = failed(&host, "web", "/root/call1");
         assert!((200..=253).contains(&status), "{status}");
         assert_eq!(failed(&host, "web", "/root/direct"), EAFNOSUPPORT);
     }
 }
 
-/// Runs a piece of Perl on the host and returns what it printed.
+/// Runs a Perl script on the host and returns its output.
 fn on_host(code: &str) -> String {
     let mut command = Command::new("perl");
     e2e::run::run(command.args(["-e", code]), b"")
@@ -152,15 +153,15 @@ fn a_zone_spends_its_own_counts_and_not_those_of_the_hosts_root() {
     let pid = host.init_of("web");
     let map = fs::read_to_string(format!("/proc/{pid}/uid_map")).unwrap();
     let first: u32 = map.split_whitespace().nth(1).unwrap().parse().unwrap();
-    // NS_GET_OWNER_UID.
+    // The ioctl is NS_GET_OWNER_UID.
     let owner = format!(
         "open my $f, \"<\", \"/proc/{pid}/ns/user\" or die; my $id = \"\\0\" x 4; \
          ioctl($f, 0xb704, $id) or die $!; print unpack \"L\", $id"
     );
     assert_eq!(on_host(&owner), first.to_string());
 
-    // As many queues as the zone's root gets, which live as long as the zone. 240 is mq_open;
-    // 0x42 is O_CREAT and O_RDWR.
+    // Creates as many message queues as the zone's root may have; they exist as long as the zone.
+    // 240 is mq_open, and 0x42 is O_CREAT and O_RDWR.
     let code = "my $made = 0; while ($made < 1000) { my $name = \"q$made\"; \
                 my $q = syscall(240, $name, 0x42, 0600, 0); last if $q < 0; syscall(3, $q); $made++ } \
                 print \"$made $!\"";
@@ -168,7 +169,7 @@ fn a_zone_spends_its_own_counts_and_not_those_of_the_hosts_root() {
     let (made, error) = said.split_once(' ').unwrap();
     assert_eq!(error, "Too many open files", "{said}");
     assert!(made.parse::<u32>().unwrap() > 1, "{said}");
-    // 241 is mq_unlink.
+    // The system call 241 is mq_unlink.
     let code = format!(
         "my $name = \"{}\"; my $q = syscall(240, $name, 0x42, 0600, 0); \
          print $q < 0 ? $! : \"made\"; syscall(241, $name)",
@@ -197,7 +198,8 @@ fn locks_of_other_zones_are_not_listed() {
     host.clone_from("master", "two");
     host.boot("one");
     host.boot("two");
-    // A lock of an open file, which is listed with no process: words are in its range.
+    // A lock of an open file, which /proc/locks lists without a process. The byte range of the lock
+    // encodes a text.
     let code = "open my $f, \"<\", \"/usr/bin/env\" or die; my $l = pack(\"ssx4qqix4\", 0, 0, 123454321, 77, 0); \
                 fcntl($f, 37, $l) or die $!; open my $ready, \">\", \"/root/ready\"; close $ready; sleep 1000";
     host.sh(
@@ -240,8 +242,8 @@ fn a_shared_network_hears_nothing_of_the_hosts_devices() {
     if !device.exists() {
         return e2e::skip("no /sys/class/mem/null");
     }
-    // 15 is NETLINK_KOBJECT_UEVENT, 1 the kernel's own messages. What was heard is printed
-    // when the zone itself says that the host is done.
+    // 15 is NETLINK_KOBJECT_UEVENT, and 1 is the group of the kernel's own messages. The received
+    // messages are printed when a message in the zone marks the end of the test.
     let code = "socket my $s, 16, 3, 15 or die $!; bind $s, pack(\"SSLL\", 16, 0, 0, 1) or die $!; \
                 open my $ready, \">\", \"/root/ready\"; close $ready; \
                 select undef, undef, undef, 0.01 until -e \"/root/done\"; \

@@ -1,4 +1,4 @@
-//! zlogin: commands, sessions and the console.
+//! Tests zlogin: commands, sessions and the console.
 
 use std::fs;
 use std::process::Command;
@@ -36,7 +36,7 @@ fn streams_stay_apart_and_the_status_is_the_commands() {
     host.zlogin(&["web", "true"]).quiet();
     assert_eq!(host.zlogin(&["web", "false"]).code(), Some(1));
     assert_eq!(host.zlogin(&["web", "no-such-command"]).code(), Some(127));
-    // 128 and the number of the signal, as a shell counts.
+    // The exit status is 128 plus the number of the signal, as in a shell.
     for options in [&[][..], &["-S"]] {
         let words = [options, &["web", "kill -KILL $$"]].concat();
         assert_eq!(host.zlogin(&words).code(), Some(137), "{options:?}");
@@ -54,7 +54,7 @@ fn input_goes_through_byte_for_byte() {
     assert_eq!(ran.out, run(&mut cksum, &all).ok().out);
     assert_eq!(host.zlogin_with(&["web", "cat"], b"x").ok().out, "x");
     assert_eq!(host.zlogin_with(&["-n", "web", "cat"], b"x").ok().out, "");
-    // Who does not read it is not disturbed.
+    // A command that does not read its standard input is not disturbed.
     host.zlogin_with(&["web", "true"], &all).quiet();
 }
 
@@ -80,7 +80,7 @@ fn words_are_joined_and_parsed_again_in_the_zone() {
         .zlogin(&["web", "echo", "$HOME", "a   b", "'c   d'"])
         .ok();
     assert_eq!(ran.text(), "/root a b c   d");
-    // Options behind the zone's name are the command's.
+    // Options after the name of the zone belong to the command.
     assert_eq!(
         host.zlogin(&["web", "echo", "-l", "-S"]).ok().text(),
         "-l -S"
@@ -148,7 +148,7 @@ fn the_environment_of_the_caller_does_not_enter_the_zone() {
             .lines()
             .filter_map(|l| l.strip_prefix("/proc/self/fd/"))
             .collect();
-        // 3 is the folder that is listed here.
+        // Descriptor 3 is the folder that ls reads.
         assert!(
             open.iter().all(|fd| ["0", "1", "2", "3"].contains(fd)),
             "{open:?}"
@@ -187,7 +187,8 @@ fn a_command_is_confined_as_the_zones_own_processes_are() {
         bounding,
         init.iter().find(|line| line.starts_with("CapBnd:"))
     );
-    // No modules (16), raw I/O (17), clock (25), kernel log (34), BPF (39).
+    // The zone has none of these capabilities: modules (16), raw I/O (17), clock (25), kernel log
+    // (34), BPF (39).
     let bits = u64::from_str_radix(bounding.unwrap().trim_start_matches("CapBnd:\t"), 16).unwrap();
     for number in [16, 17, 25, 34, 39] {
         assert_eq!(bits & (1 << number), 0, "capability {number} in {bits:x}");
@@ -225,7 +226,7 @@ fn a_command_is_in_the_zones_control_groups() {
             assert!(path.contains(&format!("{}/web", host.cgroup())), "{line}");
         }
     }
-    // And so it ends with the zone.
+    // The session is in the zone, so it ends with the zone.
     host.halt("web");
     assert_eq!(sleeper.status(), 137);
 }
@@ -267,7 +268,7 @@ fn the_escape_character_leaves_a_session() {
     wait_for("end of what ran in the session", || {
         (!sleeping()).then_some(())
     });
-    // Another character; ~. is then nothing special.
+    // With another escape character, ~. has no special meaning.
     let mut two = session(&host, &["-e", "@", "web"]);
     two.expect("[Connected to zone 'web' pts/");
     two.types("~.\r");
@@ -275,7 +276,7 @@ fn the_escape_character_leaves_a_session() {
     two.expect("42");
     two.types("@.");
     assert_eq!(two.status(), 0);
-    // And none at all; two characters for one.
+    // Without an escape character no text is special. An escape of two characters is refused.
     let mut three = session(&host, &["-E", "web"]);
     three.expect("[Connected to zone 'web' pts/");
     three.types("@.\r~.\r");
@@ -313,7 +314,7 @@ fn the_console_shows_and_takes_what_the_zone_does() {
         "typed line"
     );
 
-    // One at a time.
+    // Only one client can use the console at a time.
     let pid = console.pid();
     let text = format!("Console is already in use by process ID {pid}.");
     host.zlogin(&["-C", "web"]).mentions(1, &text);
@@ -335,7 +336,7 @@ fn the_console_outlives_halts_and_boots() {
     let mut console = session(&host, &["-C", "web"]);
     console.expect("[Connected to zone 'web' console]");
     let says_until_seen = |console: &mut Terminal, word: &str| {
-        // The client joins a booted zone's console by itself, a moment later.
+        // The client reconnects to the console of a booted zone by itself, after a moment.
         host.sh(
             "web",
             &format!("(while :; do echo {word}; sleep 0.1; done >/dev/console) >/dev/null 2>&1 &"),
@@ -351,7 +352,7 @@ fn the_console_outlives_halts_and_boots() {
     console.types("\r~.");
     assert_eq!(console.status(), 0);
 
-    // -d leaves when the zone halts.
+    // With -d the client exits when the zone halts.
     host.boot("web");
     let mut guest = session(&host, &["-C", "-d", "web"]);
     guest.expect("[Connected to zone 'web' console]");
@@ -371,7 +372,7 @@ fn a_console_that_nobody_reads_stops_no_zone() {
     let size = |name: &str| {
         fs::metadata(host.path("/var/log/zones").join(name)).map_or(0, |meta| meta.len())
     };
-    // History is bounded, in two files.
+    // The console history has a maximum size, in two files.
     assert!(size("web.console") <= (1 << 20) + 8192);
     assert!(size("web.console.0") > 0);
 }

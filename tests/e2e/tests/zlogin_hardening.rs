@@ -1,5 +1,5 @@
-//! zlogin: what must not pass between the caller and the zone, and that the caller
-//! always gets away.
+//! Tests that zlogin passes no descriptor, signal or key between the caller and the zone, and that
+//! the caller can always leave.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -12,8 +12,8 @@ use e2e::run::{Ran, run};
 use e2e::{Host, Terminal, cgroup, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A program that ignores none of the signals that end one, whatever this test
-/// program was told to ignore, as by nohup or a shell's `&`.
+/// Returns a command for a program that ignores no terminating signal, even if this test program
+/// was started with ignored signals, as by nohup or a shell's `&`.
 fn with_signals(program: impl AsRef<OsStr>) -> Command {
     let mut env = Command::new("env");
     env.arg("--default-signal=HUP,INT,QUIT,TERM").arg(program);
@@ -61,7 +61,7 @@ fn a_command_cannot_reach_the_callers_terminal() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
-    // TIOCSTI, on each stream, and the controlling terminal by its name.
+    // The script tries TIOCSTI on each stream, and opens the controlling terminal by its name.
     let attack = perl(
         "for my $fd (0, 1, 2) { open(my $f, \"+<&=\", $fd); my $c = \"x\"; \
          print ioctl($f, 0x5412, $c) ? \"typed\" : \"no $fd\", \"\\n\" } \
@@ -75,7 +75,7 @@ fn a_command_cannot_reach_the_callers_terminal() {
         }
         assert_eq!(caller.status(), 0);
     }
-    // A session of its own, so no signal of the caller's terminal either.
+    // The process has its own session, so it gets no signal of the caller's terminal.
     let own = host.sh("web", "ps -o sid= -p $$");
     assert_ne!(own.trim(), "0", "a session of the host's");
 }
@@ -93,7 +93,7 @@ fn the_streams_are_pipes_whatever_the_callers_are() {
             assert!(ran.out.lines().all(|l| l.starts_with("pipe:")), "{ran:?}");
         }
     }
-    // And can be opened by name, as a login's can.
+    // The streams can be opened by name, like those of a login.
     host.sh("web", "echo x >/dev/stdout; cat </dev/stdin >/dev/stderr");
     runs(&host, "$ZLOGIN web 'echo x' >&-").quiet();
     let log = host.path("/log");
@@ -126,9 +126,10 @@ fn an_idle_reader_or_writer_does_not_block_zlogin() {
         return;
     };
     assert_eq!(runs(&host, "$ZLOGIN -S web yes | head -n 1").out, "y\n");
-    // Not read to its end.
+    // The reader closes the pipe before the end of the output.
     runs(&host, "yes | $ZLOGIN web true").quiet();
-    // What stays in the background is not waited for, and what was written is there.
+    // zlogin does not wait for a background process, and prints everything that was written before
+    // its end.
     let ran = host.zlogin(&[
         "-S",
         "web",
@@ -142,7 +143,8 @@ fn the_callers_session_keyring_stays_outside() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
-    // keyctl: 250, 1 joins a new session, 10 searches; add_key: 248. -3: the session's.
+    // The system calls: keyctl is 250 (1 joins a new session keyring, 10 searches), add_key is 248,
+    // and -3 means the session keyring.
     let search = "$t = \"user\"; $d = \"ticket\"; $r = syscall(250, 10, -3, $t, $d, 0); \
                   print $r > 0 ? \"found\" : \"nothing\"";
     let with_key = "$n = \"ours\"; $p = \"x\"; syscall(250, 1, $n); $t = \"user\"; \
@@ -201,7 +203,8 @@ fn signals_reach_the_command_in_the_zone() {
     };
     for (number, sent) in [(2, Signal::INT), (15, Signal::TERM), (1, Signal::HUP)] {
         for options in [&["-S"][..], &[]] {
-            // Not the last command of the shell, so that this one is there, too.
+            // This is not the last command of the script, so the shell stays as a process of its
+            // own.
             let words = [options, &["web", "sleep 1357; true"]].concat();
             let mut caller = session(&host, &words);
             wait_for("sleep in the zone", || {
@@ -214,7 +217,7 @@ fn signals_reach_the_command_in_the_zone() {
             });
         }
     }
-    // What the caller ignores is not passed on.
+    // Signals that the caller ignores are not ignored in the zone.
     let line = "trap '' HUP; $ZLOGIN -S web 'echo $$; sleep 1; echo end' & kill -HUP $!; wait $!";
     assert!(runs(&host, line).ok().out.ends_with("end\n"));
 }
@@ -229,7 +232,7 @@ fn leaving_waits_for_nobody() {
     caller.expect("ready");
     caller.types("\r~.");
     caller.expect("closed]");
-    // The command did not end, so it did not end well.
+    // The command was killed, so the exit status is not 0.
     assert_eq!(caller.status(), 1);
     host.halt("web");
 }
@@ -279,7 +282,7 @@ fn a_signal_leaves_no_raw_terminal() {
             let mut shell = Terminal::start(script(&host, &line));
             shell.expect("is-cooked");
             shell.expect("[Connected to zone 'web'");
-            // It catches signals before it changes the terminal.
+            // zlogin sets its signal handlers before it changes the terminal.
             shell.wait_until_raw();
             let path = format!("/proc/{0}/task/{0}/children", shell.pid());
             let children = fs::read_to_string(path).unwrap();
@@ -306,7 +309,7 @@ fn a_zlogin_that_cannot_write_or_was_stopped_holds_up_no_halt() {
         (in_zone(&host, "yes") && in_zone(&host, "sleep 2468")).then_some(())
     });
     let mut stream = blocked.stdout.take().unwrap();
-    // Until the pipe is full: nothing more comes.
+    // The program writes until the pipe is full, and no more output follows.
     let mut before = 0;
     let full = wait_for("full pipe", || {
         std::thread::sleep(Duration::from_millis(100));

@@ -1,9 +1,9 @@
-//! The examples of zonecfg(8), typed at a terminal as they are printed there. Only
-//! names of devices and links are this world's.
+//! Types the examples of zonecfg(8) at a terminal, exactly as the manual prints them. Only the
+//! names of devices and links are those of the test machine.
 
 use e2e::{Host, Terminal};
 
-/// Types the lines of a session, each behind the prompt it must have.
+/// Types the lines of a session, and checks the prompt before each line.
 fn session(host: &Host, zone: &str, lines: &[(&str, &str)]) {
     let mut command = host.command("zonecfg", &["-z", zone]);
     command.env("TERM", "dumb");

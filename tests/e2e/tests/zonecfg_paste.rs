@@ -1,11 +1,11 @@
-//! Text that is pasted into an interactive zonecfg, or typed ahead of its prompts.
+//! Tests text that is pasted into an interactive zonecfg, or typed before its prompts.
 
 use e2e::{Host, Terminal};
 
-/// The bytes that a terminal that marks pastes puts around one.
+/// The bytes that a terminal with bracketed paste sends before and after a paste.
 const PASTE: (&str, &str) = ("\x1b[200~", "\x1b[201~");
 
-/// Starts zonecfg on a terminal that can do what xterm can.
+/// Starts zonecfg on a terminal with the features of xterm.
 fn zonecfg(host: &Host, zone: &str) -> Terminal {
     let mut command = host.command("zonecfg", &["-z", zone]);
     command.env("TERM", "xterm");
@@ -16,8 +16,8 @@ fn export(host: &Host, zone: &str) -> String {
     host.zonecfg(&["-z", zone, "export"]).ok().out
 }
 
-/// A configuration of `count` file systems, as an administrator keeps it in a file:
-/// several times what a terminal's line or a reader's buffer holds.
+/// Returns a configuration of `count` file systems, as an administrator may keep it in a file. It
+/// is several times larger than the line buffer of a terminal and the buffer of a reader.
 fn commands(count: usize) -> String {
     let mut text = String::from("create -b\nset zonepath=/zones/pasted\n");
     for number in 0..count {
@@ -29,7 +29,7 @@ fn commands(count: usize) -> String {
     text
 }
 
-/// Pastes a whole configuration in one piece and leaves: it is that of `by-file`.
+/// Pastes a whole configuration in one piece and exits. The result must equal the zone `by-file`.
 fn paste(host: &Host, zone: &str, text: &str) {
     let mut terminal = zonecfg(host, zone);
     terminal.expect("> ");
@@ -38,7 +38,7 @@ fn paste(host: &Host, zone: &str, text: &str) {
     assert_eq!(export(host, zone), export(host, "by-file"));
 }
 
-/// The zone `by-file`, which pastes are compared with.
+/// Makes the zone `by-file`, with which pastes are compared.
 fn by_file(host: &Host) {
     let file = host.path("/by-file.cfg");
     std::fs::write(&file, commands(100)).expect("a file of commands");
@@ -52,7 +52,7 @@ fn a_paste_is_taken_whole() {
     by_file(&host);
     let text = commands(100);
     assert!(text.len() > 4096);
-    // The Enter key is a carriage return, and terminals paste line breaks as that.
+    // The Enter key sends a carriage return, and terminals paste line breaks as carriage returns.
     paste(
         &host,
         "keys",
@@ -68,7 +68,7 @@ fn a_marked_paste_is_taken_whole_when_enter_is_pressed() {
     let (begin, end) = PASTE;
     let text = commands(100);
     paste(&host, "marked", &format!("{begin}{text}exit{end}\r"));
-    // Its last line may be complete already.
+    // The last line of the paste may or may not end with a line break.
     let keys = text.replace('\n', "\r");
     paste(&host, "complete", &format!("{begin}{keys}{end}\rexit\r"));
 }

@@ -1,10 +1,10 @@
-//! A script of 300 lines, right and wrong ones, in every way that commands come in.
+//! Tests a script of 300 lines, valid and invalid ones, with every input method of zonecfg.
 
 use e2e::{Host, Terminal};
 
 const SCRIPT: &str = include_str!("data/script.cfg");
 
-/// Returns the configuration of a zone; empty when there is none.
+/// Returns the configuration of a zone; empty if the zone does not exist.
 fn export(host: &Host, zone: &str) -> String {
     host.zonecfg(&["-z", zone, "export"]).out
 }

@@ -1,4 +1,4 @@
-//! zonestat: what zones use, and what is shown of it.
+//! Tests the figures of zonestat, and who may see which of them.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -20,7 +20,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Begins; the first sample is taken when this returns.
+    /// Starts zonestat. When this returns, zonestat has taken its first sample.
     fn new(host: &Host) -> Self {
         let mut command = host.command("zonestat", &["-j", "1"]);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -45,7 +45,8 @@ impl Stream {
         check(line.expect("a line in time"))
     }
 
-    /// All lines up to the second one from now: that interval began after now.
+    /// Returns all lines up to the second one from now. The interval of that line began after this
+    /// call.
     fn rest(&self) -> Vec<Value> {
         let mut lines: Vec<Value> = self.lines.try_iter().map(check).collect();
         lines.extend([self.next(), self.next()]);
@@ -65,7 +66,7 @@ impl Drop for Stream {
     }
 }
 
-/// Holds of every line: nothing is more than there is, and totals are sums.
+/// Checks the rules for every line: no use is above the host's amount, and totals are sums.
 fn check(line: Value) -> Value {
     let zones = line["zones"].as_array().expect("zones");
     for key in [
@@ -96,18 +97,18 @@ fn of_zone<'a>(line: &'a Value, zone: &str) -> Option<&'a Value> {
     zones.find(|one| one["name"] == zone)
 }
 
-/// Seconds of CPU that a zone used in some intervals.
+/// Returns the CPU seconds that a zone used in some intervals.
 fn cpu_seconds(lines: &[Value], zone: &str) -> f64 {
     let usec = |line| of_zone(line, zone)?["cpu_usec"].as_f64();
     lines.iter().filter_map(usec).sum::<f64>() / 1e6
 }
 
-/// Runs a script of bash in a zone; what it and its children used, by their own
-/// account, in seconds. What comes before the script's end is all that it used.
+/// Runs a bash script in a zone. Returns the CPU seconds that bash reports for itself and its
+/// children. The script must not use CPU time after that report.
 fn rusage(host: &Host, zone: &str, script: &str) -> f64 {
     let script = format!("exec bash -c '{script}; TIMEFORMAT=x; times'");
     let times = host.sh(zone, &script);
-    // Two lines of user and system time: 0m1.234s 0m0.567s.
+    // `times` prints two lines of user and system time: 0m1.234s 0m0.567s.
     let words = times.split_whitespace().rev().take(4);
     let seconds = |word: &str| -> f64 {
         let (minutes, seconds) = word.trim_end_matches('s').split_once('m').expect("a time");
@@ -120,7 +121,7 @@ fn rusage(host: &Host, zone: &str, script: &str) -> f64 {
     words.map(seconds).sum()
 }
 
-/// A loop that takes about as long on every machine.
+/// A loop that takes about the same time on every machine.
 const BUSY: &str = "end=$((SECONDS+4)); while [ $SECONDS -lt $end ]; do :; done";
 
 #[test]
@@ -133,7 +134,7 @@ fn a_cap_holds_and_is_what_the_zone_itself_says() {
     let own = rusage(&host, "web", BUSY);
     let lines = stream.rest();
     let shown = cpu_seconds(&lines, "web");
-    // zlogin's shell comes on top of what bash says of itself.
+    // The shell of zlogin uses some CPU time in addition to that of bash.
     assert!(
         shown >= own * 0.98 && shown <= own * 1.05 + 0.1,
         "{shown} {own}"
@@ -144,7 +145,7 @@ fn a_cap_holds_and_is_what_the_zone_itself_says() {
         };
         assert_eq!(web["caps"]["cpu_millionths"], 250_000);
         let used = web["cpu_millionths"].as_u64().unwrap();
-        // A period of the kernel's may be half in one interval and half in the next.
+        // A period of the kernel's CPU limit may begin in one interval and end in the next.
         assert!(used <= 300_000, "{used} in {line}");
     }
     let seconds: f64 = lines
@@ -164,7 +165,7 @@ fn processes_that_live_a_moment_are_charged() {
     let shown = cpu_seconds(&stream.rest(), "web");
     let off = (shown - own) / own;
     println!("5000 processes: {shown:.3} s by zonestat, {own:.3} s by rusage");
-    // What a process uses while it ends no rusage has.
+    // rusage does not contain the CPU time that a process uses while it exits.
     assert!(
         (-0.01..0.03).contains(&off),
         "{shown} s by zonestat, {own} s by rusage"
@@ -176,7 +177,7 @@ fn a_zone_that_halts_is_shown_for_the_part_it_ran() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
-    // With the last zone the count for all zones goes, too.
+    // With the last zone, the control group of all zones and its counter end, too.
     host.clone_from("master", "db");
     host.boot("db");
     let stream = Stream::new(&host);
@@ -244,7 +245,7 @@ fn reports_of_running_zones_have_all_columns() {
     let ran = zonestat(&host, &["1", "2"]).ok();
     let mut lines = ran.out.lines();
     assert_eq!(lines.next(), Some("Collecting data for first interval..."));
-    // On a busy machine the second may be skipped: it was not made in time.
+    // On a busy machine the second sample may be skipped, because its time had passed.
     let headers = lines.filter(|line| line.starts_with("Interval: ")).count();
     assert!((1..=2).contains(&headers), "{ran:?}");
     for name in ["[total]", "[system]", "global", "web"] {
@@ -255,7 +256,7 @@ fn reports_of_running_zones_have_all_columns() {
             .filter(|line| line.trim_start().starts_with(&start));
         assert_eq!(rows.count(), headers, "{name} in {ran:?}");
     }
-    // Each line for programs has as many fields as the manual says.
+    // Each line for programs has the number of fields that the manual gives.
     let ran = zonestat(
         &host,
         &["-p", "-r", "all", "-R", "total,average,high", "1", "1"],
@@ -374,8 +375,8 @@ fn zonestat_in_a_zone_shows_only_that_zone() {
     assert_eq!(names, ["web"]);
 }
 
-/// Reads a text for Prometheus by its grammar: names of samples with how often each
-/// stands there.
+/// Parses a text by the grammar of Prometheus. Returns the names of samples with the number of
+/// times that each occurs.
 fn samples(text: &str) -> std::collections::BTreeMap<String, usize> {
     assert!(text.ends_with("\n# EOF\n"), "{text}");
     let mut samples = std::collections::BTreeMap::new();
@@ -477,7 +478,7 @@ fn the_full_screen_in_a_real_terminal() {
         e2e::skip("tmux is not installed");
         return;
     }
-    // The name of a socket cannot be long.
+    // The path of a Unix socket has a small maximum length.
     let socket = std::env::temp_dir().join(format!("zones-e2e-tmux-{}", std::process::id()));
     let tmux = |words: &[&str]| {
         let mut command = std::process::Command::new("tmux");
@@ -531,7 +532,7 @@ fn the_full_screen_in_a_real_terminal() {
     tmux(&["send-keys", "?"]).quiet();
     screen("sort by CPU, memory");
     tmux(&["send-keys", "q"]).quiet();
-    // Its only window is gone, and the server of the test with it.
+    // The only tmux window has ended, and with it the tmux server of the test.
     wait_for("the end of the screen", || {
         (tmux(&["list-sessions"]).code() != Some(0)).then_some(())
     });

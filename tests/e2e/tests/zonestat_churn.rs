@@ -1,4 +1,4 @@
-//! zonestat while zones come and go: no crash, nothing impossible, sums that hold.
+//! Tests zonestat while zones start and end: no crash, no impossible figure, correct sums.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use e2e::{Host, start};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// A random number, as good as is needed here.
+/// Returns a pseudo-random number.
 fn next(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -26,7 +26,7 @@ fn zones_that_boot_and_halt_at_random() {
     };
     let zones: Vec<String> = (1..=count).map(|number| format!("churn{number}")).collect();
     host.clone_from("master", &format!("churn[1-{count}]"));
-    // They rise past 999 on the way.
+    // The zone ids exceed 999 during this test.
     std::fs::create_dir_all(host.path("/run/zones")).unwrap();
     std::fs::write(host.path("/run/zones/last_id"), "990\n").unwrap();
 
@@ -109,7 +109,8 @@ fn zones_that_boot_and_halt_at_random() {
     for line in &text {
         for field in line.split(':').filter_map(|field| field.strip_suffix('%')) {
             let percent: f64 = field.parse().expect("a percentage");
-            // Shares and caps may be exceeded, the whole may not.
+            // A zone may use more than its share, but all zones together never more than the host
+            // has.
             let is_of_whole = line.split(':').nth(if line.contains(":processor-set:") {
                 6
             } else {

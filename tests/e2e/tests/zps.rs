@@ -1,4 +1,4 @@
-//! `zps`: processes and the zones they are in.
+//! Tests `zps`, which shows processes and their zones.
 
 use e2e::run::run;
 use e2e::{Host, Ran, rounds, wait_for};
@@ -7,7 +7,7 @@ fn zps(host: &Host, words: &[&str]) -> Ran {
     run(&mut host.command("zps", words), b"")
 }
 
-/// A host with running zones `web` and `db`, each with a process of its own.
+/// A host with running zones `web` and `db`, each with one process of the test.
 fn two_zones() -> Option<Host> {
     let host = Host::with_running_web()?;
     host.clone_from("master", "db");
@@ -49,7 +49,7 @@ fn the_processes_of_a_zone_and_of_no_other() {
         .collect();
     assert!(pids.contains(&init), "{init} in {pids:?}");
     assert!(pids.contains(&pid_of(&host, "web")));
-    // What serves the zone on the host is not in the zone.
+    // The processes of the host that serve a zone are not in the zone.
     let zoneadmd = host.zoneadmd("web").expect("a zoneadmd").to_string();
     let zone_of = |pid: &str| {
         zps(&host, &["-p", pid, "-o", "zone="])
@@ -68,7 +68,7 @@ fn the_processes_of_a_zone_and_of_no_other() {
     for word in ["ZONE", "mark-web", "mark-db", "zoneadmd"] {
         assert!(all.out.contains(word), "{word}");
     }
-    // Zones of other tests are processes like any other here.
+    // The host also shows the processes of zones that other tests run.
     let global = zps(&host, &["-z", "global", "-o", "pid="]).ok().out;
     let is_there = |pid: &str| global.lines().any(|line| line.trim() == pid);
     assert!(is_there(&zoneadmd));
@@ -96,7 +96,7 @@ fn zones_by_glob_range_and_id_and_those_that_are_none() {
     zps(&host, &["-z", "99999"]).says(1, "zps: unknown zone '99999'");
     zps(&host, &["-x"]).mentions(2, "usage: zps");
     zps(&host, &["-o", "pid,nonsense"]).mentions(2, "no column 'nonsense'");
-    // A zone that does not run has no processes, which is no error but a failure.
+    // A zone that does not run has no processes: no message, but exit status 1.
     let none = zps(&host, &["-z", "master", "-o", "pid,args"]);
     assert_eq!(
         (none.code(), none.text(), none.err.as_str()),
@@ -154,7 +154,7 @@ fn zps_in_a_zone_shows_only_that_zone() {
         .says(1, "zps: unknown zone 'global'");
 }
 
-/// A process names itself, and its name is shown to the host's administrator.
+/// A process chooses its own name, which the host's administrator sees.
 #[test]
 fn zps_escapes_control_characters_of_process_names() {
     let Some(host) = Host::with_running_web() else {
@@ -172,7 +172,7 @@ fn zps_escapes_control_characters_of_process_names() {
     });
 }
 
-/// Processes and zones come and go while it looks.
+/// Processes and zones start and end while zps reads /proc.
 #[test]
 fn zones_that_go_are_no_error() {
     let Some(host) = Host::with_running_web() else {
