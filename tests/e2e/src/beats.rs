@@ -1,5 +1,5 @@
-//! A guest that beats on its console, as somebody outside hears it: the longest silence is how
-//! long the guest stood still for others, whatever zoneadm prints.
+//! A guest that prints numbered lines ("beats") on its console at a fixed interval. The longest
+//! time without a line shows how long the guest was paused for others, whatever zoneadm prints.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use crate::Host;
 use crate::guest::said;
 
-/// Interval between looks at the consoles.
+/// Interval between reads of the consoles.
 const LISTEN_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Time to wait for one more beat when the work has ended.
+/// Time to wait for one more beat after the end of the work.
 const LAST_BEAT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Writes numbered beats to the console, until /run/quiet is there.
+/// Script that writes numbered beats to the console until the file /run/quiet exists.
 const BEATS: &str = "cat >/run/beats <<'END'
 n=0
 while [ ! -e /run/quiet ]; do
@@ -27,27 +27,27 @@ END
     rm -f /run/quiet
     setsid sh /run/beats </dev/null >/dev/null 2>&1 &";
 
-/// The beats that were heard.
+/// The beats that were received.
 #[derive(Debug, Default)]
 pub struct Heard {
-    /// The numbers of the beats, as they came.
+    /// The numbers of the beats, in the order of their arrival.
     pub numbers: Vec<u64>,
     /// The longest time without a beat.
     pub silence: Duration,
 }
 
-/// One console.
+/// A console that is read for beats.
 struct Console {
     path: PathBuf,
     seen: usize,
 }
 
 impl Console {
-    /// Returns the numbers of the beats that have come since the last call.
+    /// Returns the numbers of the beats that have arrived since the last call.
     fn beats(&mut self) -> Vec<u64> {
         let text = fs::read(&self.path).unwrap_or_default();
         let new = text.get(self.seen..).unwrap_or_default();
-        // The rest of a line that is not complete yet comes with the next read.
+        // An incomplete line is completed by the next read.
         let Some(end) = new.iter().rposition(|byte| *byte == b'\n') else {
             return Vec::new();
         };
@@ -61,22 +61,22 @@ impl Console {
     }
 }
 
-/// Lets the guest `k1` of a host beat.
+/// Starts the beats in the guest `k1` of a host.
 #[track_caller]
 pub fn begin(host: &Host) {
     let _ = said(host, BEATS);
 }
 
-/// Lets it stop.
+/// Stops the beats.
 #[track_caller]
 pub fn end(host: &Host) {
     let _ = said(host, "touch /run/quiet");
 }
 
-/// Listens to the consoles of `k1` on both hosts while `work` is done, and until one more beat came.
+/// Reads the consoles of `k1` on both hosts while `work` runs, and until one more beat has arrived.
 ///
 /// # Panics
-/// When the thread that listens does.
+/// Panics if the reading thread panics.
 pub fn during<T>(hosts: [&Host; 2], work: impl FnOnce() -> T) -> (T, Heard) {
     let consoles = hosts.map(|host| {
         let path = host.path("var/log/zones/k1.console");
@@ -102,7 +102,7 @@ fn listen(mut consoles: [Console; 2], done: &AtomicBool) -> Heard {
         let was_done = done.load(Ordering::Relaxed);
         let new: Vec<u64> = consoles.iter_mut().flat_map(Console::beats).collect();
         if !new.is_empty() {
-            // Before the first beat nobody knows when the one before it was.
+            // The first beat has no interval before it.
             if !heard.numbers.is_empty() {
                 heard.silence = heard.silence.max(last.elapsed());
             }

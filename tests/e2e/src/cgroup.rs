@@ -1,4 +1,5 @@
-//! Control groups of a host, found by name and not by what the programs say.
+//! Finds the control groups of a host by their names, and not by the output of the programs under
+//! test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,8 +7,7 @@ use std::path::{Path, PathBuf};
 /// The mount point of control groups.
 const MOUNTED: &str = "/sys/fs/cgroup";
 
-/// Every group named `name`, in whichever hierarchy, and the groups below each,
-/// the deepest first.
+/// Returns every group named `name`, in any hierarchy, with the groups below it, the deepest first.
 #[must_use]
 pub fn below(name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -22,9 +22,9 @@ pub fn below(name: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Calls `see` for each folder below `folder`, inner ones first.
+/// Calls `see` for each folder below `folder`, inner folders first.
 fn walk(folder: &Path, see: &mut dyn FnMut(&Path)) {
-    // A group may vanish while we look.
+    // A group may be removed during the search.
     let Ok(entries) = fs::read_dir(folder) else {
         return;
     };
@@ -37,7 +37,7 @@ fn walk(folder: &Path, see: &mut dyn FnMut(&Path)) {
     }
 }
 
-/// The processes in these groups.
+/// Returns the processes in these groups.
 #[must_use]
 pub fn processes(groups: &[PathBuf]) -> Vec<i32> {
     let mut pids: Vec<i32> = groups
@@ -54,7 +54,7 @@ pub fn processes(groups: &[PathBuf]) -> Vec<i32> {
     pids
 }
 
-/// A process as people know it: number and command line.
+/// Returns a process as text: its pid and command line.
 #[must_use]
 pub fn describe(pid: i32) -> String {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

@@ -1,14 +1,14 @@
-//! Random numbers and moments of a cut: the same in each run.
+//! Random numbers, and random moments of a cut, which are the same in each run.
 
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// Numbers without a pattern that are the same in each run.
+/// Pseudo-random numbers that are the same in each run.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Those of this seed.
+    /// Returns the generator with this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
@@ -17,7 +17,7 @@ impl Random {
     /// Returns a number that is less than `limit`.
     #[must_use]
     pub const fn below(&mut self, limit: u64) -> u64 {
-        // Knuth's generator, whose high bits are the good ones.
+        // This is Knuth's generator, whose high bits are the better ones.
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -25,20 +25,20 @@ impl Random {
         (self.0 >> 33) % limit
     }
 
-    /// A place in what is so long.
+    /// Returns a random index into a list of this length.
     ///
     /// # Panics
-    /// When it is empty.
+    /// Panics if the length is 0.
     #[must_use]
     pub fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).expect("less than a length")
     }
 }
 
-/// Waits for so long, or until a program has ended; true when it still runs.
+/// Waits for this time, or until a program has ended. Returns true if the program still runs.
 ///
 /// # Panics
-/// When it is no child of ours.
+/// Panics if the program is not a child process.
 #[track_caller]
 pub fn still_runs_after(child: &mut Child, millis: u64) -> bool {
     let end = Instant::now() + Duration::from_millis(millis);

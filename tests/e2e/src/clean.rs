@@ -1,4 +1,4 @@
-//! Taking a host away, and telling what should not have been there any more.
+//! Removes a host of a test, and finds objects that should not exist any more.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -11,8 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::run::start;
 use crate::{Host, WAIT_TIMEOUT, cgroup};
 
-/// Ends all zones of the host but `spared`, which must be installed as ever;
-/// returns what was left that the programs should have cleaned up themselves.
+/// Ends all zones of the host except `spared`, which must be installed and unchanged. Returns the
+/// objects that the programs should have removed themselves.
 pub(crate) fn clean_up(host: &Host, spared: Option<&str>) -> Vec<String> {
     let mut problems = Vec::new();
     end_zones(host, spared, &mut problems);
@@ -21,7 +21,7 @@ pub(crate) fn clean_up(host: &Host, spared: Option<&str>) -> Vec<String> {
     unmount(host.root(), &mut problems);
     leftover_files(host.root(), spared, &mut problems);
     if spared.is_some() {
-        // As if the machine had booted, and without what the test put there.
+        // Restores the state after a boot of the machine, without the files of the test.
         let entries = fs::read_dir(host.root()).into_iter().flatten().flatten();
         for entry in entries {
             if !["etc", "zones"]
@@ -70,7 +70,7 @@ fn end_zones(host: &Host, spared: Option<&str>, problems: &mut Vec<String>) {
     }
 }
 
-/// Waits until no process belongs to the host; kills, by number, those that stay.
+/// Waits until no process belongs to the host, and then kills the remaining ones by pid.
 fn end_processes(host: &Host, problems: &mut Vec<String>) {
     let end = Instant::now() + WAIT_TIMEOUT;
     loop {
@@ -94,7 +94,7 @@ fn end_processes(host: &Host, problems: &mut Vec<String>) {
     }
 }
 
-/// Processes in the host's groups, and programs that were started for its root.
+/// Returns the processes in the host's groups, and programs that were started for its root.
 pub(crate) fn processes(host: &Host) -> Vec<i32> {
     let mut found = cgroup::processes(&cgroup::below(host.cgroup()));
     let mark = [b"ZONES_ROOT=", host.root().as_os_str().as_bytes()].concat();
@@ -135,7 +135,7 @@ fn remove_groups(host: &Host, problems: &mut Vec<String>) {
     }
 }
 
-/// The mount points at and below a folder, as this process sees them.
+/// Returns the mount points at and below a folder, as this process sees them.
 pub(crate) fn mounts_below(folder: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     text.lines()
@@ -152,7 +152,7 @@ fn unmount(root: &Path, problems: &mut Vec<String>) {
     }
 }
 
-/// Nothing of an uninstalled zone stays where zones and their layers lie.
+/// Checks that nothing of an uninstalled zone is left in the folders of zones and layers.
 fn leftover_files(root: &Path, spared: Option<&str>, problems: &mut Vec<String>) {
     let inside = |folder: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -166,7 +166,7 @@ fn leftover_files(root: &Path, spared: Option<&str>, problems: &mut Vec<String>)
     left.extend(inside(&dead));
     let mut sealed = inside(&layers);
     sealed.retain(|path| *path != dead);
-    // One that is spared stands on one layer since its first clone.
+    // The spared zone has one layer since its first clone.
     if sealed.len() > usize::from(spared.is_some()) {
         left.extend(sealed);
     }

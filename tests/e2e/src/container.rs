@@ -7,29 +7,29 @@ use std::path::{Path, PathBuf};
 use oci::Digest;
 use oci::layout::{BLOBS, INDEX, MARK, blob_name};
 
-/// A member of a tar archive, byte by byte.
+/// A member of a tar archive, from which the bytes are made.
 #[derive(Clone, Debug)]
 pub struct Member<'a> {
-    /// Its kind, as tar has it: `0` file, `1` hard link, `2` link, `5` folder, ...
+    /// The type flag of tar: `0` file, `1` hard link, `2` link, `5` folder, ...
     pub kind: u8,
-    /// Its name.
+    /// The name of the member.
     pub name: &'a [u8],
     /// The target of a link.
     pub link: &'a [u8],
-    /// Permissions.
+    /// The permissions.
     pub mode: u32,
-    /// Owner and group.
+    /// The owner and the group.
     pub owner: (u64, u64),
-    /// The content.
+    /// The content of the file.
     pub content: &'a [u8],
-    /// The size that it says it has, if not that.
+    /// The size in the header, if it must differ from the real one.
     pub size: Option<u64>,
-    /// Extended attributes.
+    /// The extended attributes.
     pub attributes: &'a [(&'a str, &'a [u8])],
 }
 
 impl<'a> Member<'a> {
-    /// A member of root's that holds nothing.
+    /// Returns an empty member that root owns.
     #[must_use]
     pub fn of(kind: u8, name: &'a str) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// The bytes.
+    /// Returns the bytes of the member.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -80,7 +80,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// A number in octal digits, or in base 256 where those are too few.
+/// Returns a number in octal digits, or in base 256 if it needs more digits than the field has.
 fn octal(number: u64, length: usize) -> Vec<u8> {
     let digits = format!("{number:0width$o}\0", width = length - 1);
     if digits.len() == length {
@@ -92,7 +92,7 @@ fn octal(number: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// A pax record, whose length counts itself.
+/// Returns a pax record, whose length includes its own digits.
 fn record((name, value): &(&str, &[u8])) -> Vec<u8> {
     let rest = [b" SCHILY.xattr.", name.as_bytes(), b"=", value, b"\n"].concat();
     let mut length = rest.len() + 1;
@@ -102,13 +102,13 @@ fn record((name, value): &(&str, &[u8])) -> Vec<u8> {
     [length.to_string().as_bytes(), &rest].concat()
 }
 
-/// A folder.
+/// Returns a member for a folder.
 #[must_use]
 pub fn folder(name: &str) -> Vec<u8> {
     Member::of(b'5', name).bytes()
 }
 
-/// A file.
+/// Returns a member for a file.
 #[must_use]
 pub fn file(name: &str, content: &[u8]) -> Vec<u8> {
     Member {
@@ -118,7 +118,7 @@ pub fn file(name: &str, content: &[u8]) -> Vec<u8> {
     .bytes()
 }
 
-/// A program.
+/// Returns a member for an executable file.
 #[must_use]
 pub fn program(name: &str, content: &[u8]) -> Vec<u8> {
     Member {
@@ -129,7 +129,7 @@ pub fn program(name: &str, content: &[u8]) -> Vec<u8> {
     .bytes()
 }
 
-/// A symbolic link.
+/// Returns a member for a symbolic link.
 #[must_use]
 pub fn link(name: &str, target: &str) -> Vec<u8> {
     Member {
@@ -149,7 +149,7 @@ pub fn hard_link(name: &str, target: &str) -> Vec<u8> {
     .bytes()
 }
 
-/// An archive with its end.
+/// Returns an archive of these members, with its end mark.
 #[must_use]
 pub fn archive(members: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = members.concat();
@@ -157,10 +157,10 @@ pub fn archive(members: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// The same, compressed.
+/// Returns the same archive compressed with gzip.
 ///
 /// # Panics
-/// Never.
+/// Does not panic.
 #[must_use]
 pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -168,7 +168,7 @@ pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     gzip.finish().expect("memory is written to")
 }
 
-/// The busybox of this machine, if it is static; else it was said that the test is skipped.
+/// Returns the machine's busybox if it is static. Otherwise prints that the test is skipped.
 #[must_use]
 pub fn busybox() -> Option<Vec<u8>> {
     for path in ["/usr/bin/busybox", "/bin/busybox"] {
@@ -182,8 +182,8 @@ pub fn busybox() -> Option<Vec<u8>> {
     None
 }
 
-/// The members of a small system that boots: busybox under the names that are needed, an
-/// init that ends when it is told to.
+/// Returns the members of a small bootable system: busybox under the needed names, and an init that
+/// ends when it gets the signal.
 #[must_use]
 pub fn system(busybox: &[u8]) -> Vec<Vec<u8>> {
     const INIT: &[u8] = b"#!/bin/sh
@@ -223,19 +223,19 @@ while :; do sleep 1000 & wait $!; done
 /// An OCI layout with one image.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// Its folder.
+    /// The folder of the layout.
     pub folder: PathBuf,
-    /// The digest of its manifest.
+    /// The digest of the image's manifest.
     pub digest: Digest,
-    /// The digests of its layers as they are transferred, the lowest first.
+    /// The digests of the compressed layers, the lowest first.
     pub layers: Vec<Digest>,
 }
 
 impl Image {
-    /// Makes one of tar archives; `runs` is what its configuration says under `config`.
+    /// Makes a layout from tar archives. `runs` is the value of `config` in its configuration.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// Panics if the layout cannot be written.
     #[must_use]
     pub fn make(folder: &Path, layers: &[Vec<u8>], runs: &str) -> Self {
         fs::create_dir_all(folder.join(BLOBS)).expect("a folder");
@@ -286,10 +286,10 @@ impl Image {
         }
     }
 
-    /// Its blobs.
+    /// Returns the blobs of the layout.
     ///
     /// # Panics
-    /// When they cannot be read.
+    /// Panics if the blobs cannot be read.
     #[must_use]
     pub fn blobs(&self) -> Vec<(Digest, Vec<u8>)> {
         let all = fs::read_dir(self.folder.join(BLOBS)).expect("its blobs");

@@ -1,5 +1,5 @@
-//! A small Debian of this machine's own packages, in which apt-get works, and packages
-//! and an archive for it; nothing of it comes from a network.
+//! Makes a small Debian root from this machine's own packages, in which apt-get works, and packages
+//! and an archive for it, without a network.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use crate::run::{run, start};
 use crate::skip;
 
-/// The packages that the root is for; their dependencies come along.
+/// The packages for which the root is made. Their dependencies are added.
 const WANTED: &[&str] = &[
     "apt",
     "base-files",
@@ -34,7 +34,7 @@ const WANTED: &[&str] = &[
     "tar",
 ];
 
-/// The files that are left out: no test reads them.
+/// Files that are left out, because no test reads them.
 const UNREAD: &[&str] = &[
     "/usr/share/doc",
     "/usr/share/man",
@@ -46,7 +46,7 @@ const UNREAD: &[&str] = &[
     "/usr/share/i18n",
 ];
 
-/// Returns whether this machine can make such a root; says why not.
+/// Returns true if this machine can make such a root; otherwise prints the reason.
 #[must_use]
 pub fn can_be_made() -> bool {
     for program in [
@@ -62,7 +62,8 @@ pub fn can_be_made() -> bool {
     true
 }
 
-/// The installed package that stands for each name, and what each needs.
+/// Returns, for each name, the installed package that provides it, and the dependencies of that
+/// package.
 fn installed() -> (BTreeMap<String, String>, BTreeMap<String, Vec<String>>) {
     let mut query = Command::new("dpkg-query");
     query.args([
@@ -101,7 +102,7 @@ fn installed() -> (BTreeMap<String, String>, BTreeMap<String, Vec<String>>) {
     (stands, needs)
 }
 
-/// The packages of the root.
+/// Returns the packages of the root.
 fn closure() -> BTreeSet<String> {
     let (stands, needs) = installed();
     let mut all = BTreeSet::new();
@@ -117,10 +118,10 @@ fn closure() -> BTreeSet<String> {
     all
 }
 
-/// Makes the root in `root`, which is not there yet.
+/// Makes the root at `root`, which must not exist yet.
 ///
 /// # Panics
-/// When it cannot be made.
+/// Panics if the root cannot be made.
 pub fn make(root: &Path) {
     let packages = closure();
     for name in ["bin", "sbin", "lib", "lib64"] {
@@ -187,7 +188,8 @@ pub fn make(root: &Path) {
     drop(stdin);
     let (unpacked, packed) = (unpack.wait().unwrap(), pack.wait().unwrap());
     assert!(unpacked.success(), "{unpacked}");
-    // With 1 a file of the host changed, if only its links, while it was read.
+    // tar ends with status 1 if a file of the host, or only its link count, changed while tar read
+    // it.
     assert!(matches!(packed.code(), Some(0 | 1)), "{packed}");
     let status = fs::read_to_string(database.join("status")).unwrap();
     let mut kept = String::new();
@@ -221,35 +223,34 @@ pub fn make(root: &Path) {
     fs::write(root.join("etc/apt/apt.conf.d/99test"), own_user).unwrap();
 }
 
-/// An archive of packages, in a folder.
+/// An archive of packages in a folder.
 #[derive(Debug)]
 pub struct Archive {
     folder: PathBuf,
 }
 
-/// A package to be made.
+/// The contents of a package that a test makes.
 #[derive(Clone, Debug, Default)]
 pub struct Deb<'a> {
-    /// Its name and version.
+    /// The name of the package.
     pub name: &'a str,
-    /// Its version.
+    /// The version of the package.
     pub version: &'a str,
-    /// Files: paths below the root, and what is in them. Those below etc are
-    /// configuration files.
+    /// The files: paths below the root, and their content. Files below etc are configuration files.
     pub files: &'a [(&'a str, &'a str)],
-    /// The script that runs before it is unpacked.
+    /// The script that runs before the package is unpacked (preinst).
     pub preinst: &'a str,
-    /// The script that runs after it was unpacked.
+    /// The script that runs after the package was unpacked (postinst).
     pub postinst: &'a str,
-    /// Further fields of its record, a line each.
+    /// Further fields of the package's record, one per line.
     pub fields: &'a str,
 }
 
 impl Archive {
-    /// An empty archive.
+    /// Returns an empty archive.
     ///
     /// # Panics
-    /// When the folder cannot be made.
+    /// Panics if the folder cannot be made.
     #[must_use]
     pub fn new(folder: PathBuf) -> Self {
         fs::create_dir_all(&folder).unwrap();
@@ -258,16 +259,16 @@ impl Archive {
         archive
     }
 
-    /// The folder.
+    /// Returns the folder of the archive.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Makes a package and puts it in.
+    /// Makes a package and adds it to the archive.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// Panics if the package cannot be made.
     pub fn add(&self, deb: &Deb<'_>) -> PathBuf {
         let tree = self.folder.join(format!(".{}", deb.name));
         let control = tree.join("DEBIAN");
@@ -315,15 +316,15 @@ impl Archive {
         file
     }
 
-    /// Writes the list of what is in it, after something was taken out.
+    /// Updates the index of the archive after a package was removed.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// Panics if the index cannot be written.
     pub fn refresh(&self) {
         self.index();
     }
 
-    /// Writes the list of what is in it.
+    /// Writes the index of the archive.
     fn index(&self) {
         let mut text = String::new();
         let mut files: Vec<PathBuf> = fs::read_dir(&self.folder)

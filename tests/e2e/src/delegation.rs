@@ -1,8 +1,8 @@
 //! Users who are not root, and the service that acts for them.
 //!
-//! The users are accounts that every Debian has. Each client runs in a mount namespace
-//! of its own where the root of the test is /mnt and the programs are /srv, so that it
-//! does not matter who may enter the folders above them.
+//! The users are accounts of every Debian system. Each client runs in its own mount namespace, in
+//! which the root of the test is /mnt and the programs are in /srv. So the permissions of the
+//! folders above them do not matter.
 
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,14 +14,15 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use crate::run::run;
 use crate::{Host, Ran, wait_for};
 
-/// The script in which a client runs: $1 is the root, $2 the folder of programs, $3 the user id.
+/// The script in which a client runs. Its arguments are $1, the root; $2, the folder of programs;
+/// $3, the user id.
 pub const AS_USER: &str = "mount --bind \"$1\" /mnt && mount --bind \"$2\" /srv && user=$3 && shift 3 && \
      exec setpriv --reuid=$user --regid=$user --clear-groups -- \"$@\"";
 
-/// A zoneauthd, which ends with its test.
+/// A zoneauthd, which is ended with its test.
 #[derive(Debug)]
 pub struct Service {
-    /// The process.
+    /// The process of zoneauthd.
     pub child: Child,
     /// The root of the test.
     pub root: PathBuf,
@@ -40,7 +41,7 @@ impl Service {
         Self::start_from(host, command, programs)
     }
 
-    /// Starts this zoneauthd for clients in `programs`.
+    /// Starts this zoneauthd for clients whose programs are in `programs`.
     pub fn start_from(host: &Host, mut command: Command, programs: PathBuf) -> Self {
         let child = command.stdin(Stdio::null()).spawn().unwrap();
         let service = Self {
@@ -54,7 +55,7 @@ impl Service {
         service
     }
 
-    /// A program as a user would start it. /mnt is the root of the test.
+    /// Returns a program as a user would start it. /mnt is the root of the test.
     pub fn command(&self, user: &str, program: &str, words: &[&str]) -> Command {
         let mut command = Command::new("unshare");
         command
@@ -74,7 +75,7 @@ impl Service {
         command
     }
 
-    /// Runs a line of words with blanks between them as a user.
+    /// Runs a line of words, separated by blanks, as a user.
     pub fn run(&self, user: &str, line: &str) -> Ran {
         let mut words = line.split(' ');
         let program = words.next().unwrap();
@@ -86,7 +87,7 @@ impl Service {
         run(&mut self.command(user, program, words), b"")
     }
 
-    /// The lines of the log, without their times.
+    /// Returns the lines of the log, without their times.
     pub fn log(&self) -> Vec<String> {
         let text = fs::read_to_string(self.root.join("var/log/zones/authority.log"));
         let text = text.unwrap_or_default();
@@ -99,7 +100,7 @@ impl Service {
             .collect()
     }
 
-    /// The lines that say what was refused to a user.
+    /// Returns the log lines about refused requests of a user.
     pub fn refusals(&self, user: &str) -> Vec<String> {
         let mine = format!("uid={} user={user} ", uid(user));
         let mut lines = self.log();
@@ -115,7 +116,7 @@ impl Drop for Service {
     }
 }
 
-/// True when somebody listens on the socket below a root.
+/// Returns true if a process listens on the socket below a root.
 fn reach(root: &Path) -> bool {
     let Ok(folder) = fs::File::open(root.join("run/zones")) else {
         return false;
@@ -131,7 +132,7 @@ fn reach(root: &Path) -> bool {
     connect(&socket, &SocketAddrUnix::new(path).unwrap()).is_ok()
 }
 
-/// The number of an account.
+/// Returns the user id of an account.
 pub fn uid(user: &str) -> u32 {
     let text = fs::read_to_string("/etc/passwd").unwrap();
     let mut lines = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
@@ -146,7 +147,7 @@ pub fn admin(user: &str, auths: &str) -> String {
     format!("add admin; set user={user}; set auths={auths}; end")
 }
 
-/// Lets a user do something to a zone that is there.
+/// Gives a user authorizations for an existing zone.
 pub fn allow(host: &Host, zone: &str, user: &str, auths: &str) {
     host.zonecfg(&["-z", zone, &admin(user, auths)]).quiet();
 }

@@ -1,4 +1,4 @@
-//! A tiny program for UEFI firmware, its signature, and a disk that is started by it.
+//! Makes a tiny UEFI program, signs it, and makes a disk that boots it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/mcopy", "mtools"),
 ];
 
-/// Returns whether all is there that is needed; says what is not.
+/// Returns true if all needed files exist; otherwise prints the missing ones.
 #[must_use]
 pub fn has_tools() -> bool {
     let missing = NEEDED.iter().find(|(file, _)| !Path::new(file).exists());
@@ -25,15 +25,15 @@ pub fn has_tools() -> bool {
     missing.is_none()
 }
 
-/// A program that says something on the serial line, and a dot again and again.
+/// A program that writes a text on the serial line, and then a dot repeatedly.
 #[must_use]
 pub fn program(says: &str) -> Vec<u8> {
-    // rsi = the text; each byte is put out.
+    // rsi points to the text, and each of its bytes is written.
     let mut code = b"\x48\x8d\x35\x32\0\0\0\xac\x84\xc0\x74\x07\xe8\x15\0\0\0\xeb\xf4".to_vec();
-    // Ten interrupts of the timer, a dot.
+    // The program waits for ten timer interrupts, and then writes a dot.
     code.extend(b"\xb9\x0a\0\0\0\xf4\xff\xc9\x75\xfb\xb0\x2e\xe8\x02\0\0\0\xeb\xed");
-    // To port 0x3f8 once 0x3fd says that there is place: what comes earlier is lost where
-    // the host is busy.
+    // A byte is written to port 0x3f8 when port 0x3fd reports free space. An earlier byte would be
+    // lost on a busy host.
     code.extend(b"\x88\xc4\x66\xba\xfd\x03\xec\xa8\x20\x74\xfb\x66\xba\xf8\x03\x88\xe0\xee\xc3");
     code.extend(b"\r\n");
     code.extend(says.as_bytes());
@@ -43,7 +43,7 @@ pub fn program(says: &str) -> Vec<u8> {
     let mut put = |at: usize, what: &[u8]| file[at..at + what.len()].copy_from_slice(what);
     put(0, b"MZ");
     put(0x3c, &[0x40]);
-    // A program for x86_64 with one section, and an optional head of 240 bytes.
+    // Returns an x86_64 program with one section, and an optional header of 240 bytes.
     put(0x40, b"PE\0\0\x64\x86\x01");
     put(0x54, &[0xf0, 0, 0x2e, 0x02]);
     put(0x58, &[0x0b, 0x02]);
@@ -54,7 +54,7 @@ pub fn program(says: &str) -> Vec<u8> {
     put(0x58 + 36, &0x200_u32.to_le_bytes());
     put(0x58 + 56, &0x2000_u32.to_le_bytes());
     put(0x58 + 60, &0x200_u32.to_le_bytes());
-    // What is started by firmware, and sixteen empty directories.
+    // The optional header: an EFI application, and sixteen empty data directories.
     put(0x58 + 68, &[10]);
     put(0x58 + 108, &[16]);
     let section = 0x58 + 240;
@@ -72,7 +72,7 @@ pub fn program(says: &str) -> Vec<u8> {
     file
 }
 
-/// A new key and its certificate in `dir`.
+/// Makes a new key and its certificate in `dir`.
 #[must_use]
 pub fn key(dir: &Path) -> (PathBuf, PathBuf) {
     let (key, certificate) = (dir.join("key.pem"), dir.join("cert.pem"));
@@ -87,7 +87,7 @@ pub fn key(dir: &Path) -> (PathBuf, PathBuf) {
 /// Signs a program.
 ///
 /// # Panics
-/// When it cannot be written.
+/// Panics if the program cannot be written.
 #[must_use]
 pub fn sign(program: &[u8], (key, certificate): &(PathBuf, PathBuf)) -> Vec<u8> {
     let (plain, signed) = (key.with_extension("efi"), key.with_extension("signed"));
@@ -102,7 +102,7 @@ pub fn sign(program: &[u8], (key, certificate): &(PathBuf, PathBuf)) -> Vec<u8> 
 /// Makes the image of a disk whose EFI system partition has a program as its loader.
 ///
 /// # Panics
-/// When it cannot be written.
+/// Panics if the image cannot be written.
 pub fn disk(path: &Path, program: &[u8]) {
     let loader = path.with_extension("efi");
     fs::write(&loader, program).expect("a program");
@@ -116,10 +116,10 @@ pub fn disk(path: &Path, program: &[u8]) {
     fill(&at, "12288", &loader.to_string_lossy());
 }
 
-/// Makes the image of a CD that firmware of this kind alone can start (El Torito).
+/// Makes the image of a CD that only UEFI firmware can boot (El Torito).
 ///
 /// # Panics
-/// When it cannot be written.
+/// Panics if the image cannot be written.
 pub fn cd(path: &Path, program: &[u8]) {
     const SECTOR: usize = 2048;
     let (loader, system) = (path.with_extension("efi"), path.with_extension("fat"));
@@ -134,12 +134,12 @@ pub fn cd(path: &Path, program: &[u8]) {
     put(17 * SECTOR, b"\x00CD001\x01EL TORITO SPECIFICATION");
     put(17 * SECTOR + 0x47, &19_u32.to_le_bytes());
     put(18 * SECTOR, b"\xffCD001\x01");
-    // The sum of its words is zero: 0xef01 + 0xaa55 + 0x66aa.
+    // The checksum makes the sum of all words zero: 0xef01 + 0xaa55 + 0x66aa.
     put(19 * SECTOR, &[1, 0xef]);
     put(19 * SECTOR + 28, b"\xaa\x66\x55\xaa");
-    // Bootable, no emulation, 2880 blocks from sector 20.
+    // The boot entry: bootable, no emulation, 2880 blocks from sector 20.
     put(19 * SECTOR + 32, &[0x88, 0, 0, 0, 0, 0, 0x40, 0x0b, 20]);
-    // Its size in the head, in both orders.
+    // The volume size is in the header in both byte orders.
     let sectors = u32::try_from(20 + (1440 << 10) / SECTOR).expect("a size");
     put(16 * SECTOR + 80, &sectors.to_le_bytes());
     put(16 * SECTOR + 84, &sectors.to_be_bytes());
@@ -148,7 +148,7 @@ pub fn cd(path: &Path, program: &[u8]) {
     fs::write(path, image).expect("a CD");
 }
 
-/// Makes a file system with a loader.
+/// Makes a file system with a boot loader.
 fn fill(at: &str, blocks: &str, loader: &str) {
     for words in [
         vec!["mformat", "-i", at, "-T", blocks, "::"],

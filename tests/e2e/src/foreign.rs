@@ -1,5 +1,5 @@
-//! Other distributions' package systems, by their own tools: packages, places that they
-//! come from, and a host of such a distribution. Nothing of it comes from a network.
+//! Package systems of other distributions, with their own tools: packages, repositories, and a host
+//! of such a distribution. No network is used.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,7 +10,8 @@ use std::process::Command;
 use crate::run::{among_mounts, run};
 use crate::{Host, container, skip};
 
-/// Returns whether these programs are where those of the system are; says which is not.
+/// Returns true if these programs are in the folders of system programs; otherwise prints the
+/// missing one.
 #[must_use]
 pub fn are_there(programs: &[&str]) -> bool {
     let missing = programs
@@ -22,10 +23,10 @@ pub fn are_there(programs: &[&str]) -> bool {
     missing.is_none()
 }
 
-/// A small system that boots, as a folder that a package is made of.
+/// Makes a small bootable system in a folder, as the content of a package.
 ///
 /// # Panics
-/// When it cannot be made.
+/// Panics if the system cannot be made.
 pub fn system(at: &Path, busybox: &[u8], release: &str) {
     fs::create_dir_all(at).unwrap();
     let packed = container::archive(&container::system(busybox));
@@ -37,55 +38,54 @@ pub fn system(at: &Path, busybox: &[u8], release: &str) {
     fs::write(at.join("etc/os-release"), release).unwrap();
 }
 
-/// A package of rpm.
+/// The contents of an rpm package.
 #[derive(Clone, Debug, Default)]
 pub struct Rpm<'a> {
-    /// Its name.
+    /// The name of the package.
     pub name: &'a str,
-    /// Its version; the release is 1.
+    /// The version of the package; its release is 1.
     pub version: &'a str,
     /// The packages that it requires.
     pub requires: &'a str,
-    /// The names that it provides besides its own.
+    /// The names that the package provides besides its own.
     pub provides: &'a str,
-    /// A folder with what is in it.
+    /// A folder whose content is part of the package.
     pub tree: Option<&'a Path>,
-    /// Files: paths below the root, and what is in them. Those below etc are
-    /// configuration files.
+    /// The files: paths below the root, and their content. Files below etc are configuration files.
     pub files: &'a [(&'a str, &'a str)],
-    /// The script that runs after it was installed.
+    /// The script that runs after the installation.
     pub post: &'a str,
-    /// The script that runs before that; when it fails, so does the installation.
+    /// The script that runs before the installation. If it fails, the installation fails.
     pub pre: &'a str,
 }
 
-/// Packages of rpm, and what dnf and zypper know of them.
+/// A repository of rpm packages with the metadata for dnf and zypper.
 #[derive(Debug)]
 pub struct Rpms {
     folder: PathBuf,
 }
 
 impl Rpms {
-    /// The programs that make one.
+    /// The programs that make a repository.
     pub const NEEDS: [&'static str; 2] = ["rpmbuild", "createrepo_c"];
 
-    /// An empty one.
+    /// Returns an empty repository.
     ///
     /// # Panics
-    /// When the folder cannot be made.
+    /// Panics if the folder cannot be made.
     #[must_use]
     pub fn new(folder: PathBuf) -> Self {
         fs::create_dir_all(&folder).unwrap();
         Self { folder }
     }
 
-    /// The folder.
+    /// Returns the folder of the repository.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Returns the package's URL for dnf (`file`) or zypper (`dir`).
+    /// Returns the repository's URL for dnf (`file`) or zypper (`dir`).
     #[must_use]
     pub fn named(&self, scheme: &str, at: &Path) -> String {
         format!(
@@ -94,10 +94,10 @@ impl Rpms {
         )
     }
 
-    /// Makes packages, puts them in, and writes the list of what is in it.
+    /// Makes packages, adds them, and writes the metadata of the repository.
     ///
     /// # Panics
-    /// When they cannot be made.
+    /// Panics if the packages cannot be made.
     pub fn add(&self, all: &[Rpm<'_>]) {
         let work = self.folder.with_extension("work");
         for rpm in all {
@@ -173,11 +173,10 @@ fn spec_of(rpm: &Rpm<'_>, tree: &Path, listed: &str) -> String {
     text
 }
 
-/// Makes a place that pacman takes packages from, called `own`, with one package of the
-/// tree's files.
+/// Makes a repository for pacman, called `own`, with one package of the files of a tree.
 ///
 /// # Panics
-/// When it cannot be made.
+/// Panics if the repository cannot be made.
 pub fn pacman_place(folder: &Path, name: &str, tree: &Path) {
     fs::create_dir_all(folder).unwrap();
     let told = format!(
@@ -204,11 +203,11 @@ pub fn pacman_place(folder: &Path, name: &str, tree: &Path) {
     fs::write(folder.join("own.db"), index).unwrap();
 }
 
-/// Returns a call of a program of ours on a host that has these files below /etc, too: of another
-/// distribution. What its tools keep below /var is thrown away.
+/// Returns a call of one of our programs on a host of another distribution: these files are added
+/// to its /etc. Files that the distribution's tools write below /var are discarded.
 ///
 /// # Panics
-/// When the files cannot be written.
+/// Panics if the files cannot be written.
 #[must_use]
 pub fn on(host: &Host, etc: &[(&str, &str)], program: &str, words: &[&str]) -> Command {
     const SCRIPT: &str = "mount --make-rprivate / && \

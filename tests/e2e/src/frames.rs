@@ -1,20 +1,20 @@
-//! Frames as a program in a zone may make them up.
+//! Makes network frames as a program in a zone could make them.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// To everybody.
+/// The broadcast address.
 pub const EVERYBODY: Mac = [0xff; 6];
 
-/// A frame.
+/// Returns an Ethernet frame.
 #[must_use]
 pub fn ethernet(from: Mac, to: Mac, kind: u16, payload: &[u8]) -> Vec<u8> {
     [&to[..], &from, &kind.to_be_bytes(), payload].concat()
 }
 
-/// An IPv4 packet in a frame.
+/// Returns an IPv4 packet in a frame.
 #[must_use]
 pub fn ipv4(mac: Mac, from: &str, to: &str, protocol: u8, payload: &[u8]) -> Vec<u8> {
     ethernet(
@@ -25,7 +25,7 @@ pub fn ipv4(mac: Mac, from: &str, to: &str, protocol: u8, payload: &[u8]) -> Vec
     )
 }
 
-/// An IPv4 packet.
+/// Returns an IPv4 packet.
 #[must_use]
 pub fn packet4(from: &str, to: &str, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let length = u16::try_from(20 + payload.len()).expect("a short packet");
@@ -39,7 +39,7 @@ pub fn packet4(from: &str, to: &str, protocol: u8, payload: &[u8]) -> Vec<u8> {
     [header.as_slice(), payload].concat()
 }
 
-/// An IPv6 packet in a frame.
+/// Returns an IPv6 packet in a frame.
 #[must_use]
 pub fn ipv6(mac: Mac, from: &str, to: &str, next: u8, payload: &[u8]) -> Vec<u8> {
     let length = u16::try_from(payload.len()).expect("a short packet");
@@ -52,7 +52,7 @@ pub fn ipv6(mac: Mac, from: &str, to: &str, next: u8, payload: &[u8]) -> Vec<u8>
     ethernet(mac, EVERYBODY, 0x86dd, &packet)
 }
 
-/// A UDP datagram without a checksum.
+/// Returns a UDP datagram without a checksum.
 #[must_use]
 pub fn udp(from: u16, to: u16, text: &str) -> Vec<u8> {
     let length = u16::try_from(8 + text.len()).expect("a short datagram");
@@ -60,8 +60,8 @@ pub fn udp(from: u16, to: u16, text: &str) -> Vec<u8> {
     [head.as_slice(), text.as_bytes()].concat()
 }
 
-/// Returns an ARP request (1) or reply (2) in a frame of this address: `speaker` has `ip`.
-/// `speaker` has `ip`.
+/// Returns an ARP request (1) or reply (2) in a frame with this Ethernet address. The message says
+/// that `speaker` has `ip`.
 #[must_use]
 pub fn arp(mac: Mac, operation: u8, speaker: Mac, ip: &str, target: &str, text: &str) -> Vec<u8> {
     let mut packet = vec![0, 1, 8, 0, 6, 4, 0, operation];
@@ -73,8 +73,8 @@ pub fn arp(mac: Mac, operation: u8, speaker: Mac, ip: &str, target: &str, text: 
     ethernet(mac, EVERYBODY, 0x0806, &packet)
 }
 
-/// A neighbour advertisement: whoever looks for `target` should send to `mac`. The text
-/// of six bytes is an option.
+/// Returns a neighbour advertisement: hosts that look for `target` should send to `mac`. A text of
+/// six bytes is the option.
 #[must_use]
 pub fn advertisement(mac: Mac, from: &str, target: &str, text: &str) -> Vec<u8> {
     let mut message = vec![136, 0, 0, 0, 0x60, 0, 0, 0];
@@ -86,7 +86,7 @@ pub fn advertisement(mac: Mac, from: &str, target: &str, text: &str) -> Vec<u8> 
     icmp6(mac, from, message)
 }
 
-/// A router advertisement.
+/// Returns a router advertisement.
 #[must_use]
 pub fn router(mac: Mac, from: &str, text: &str) -> Vec<u8> {
     let mut message = vec![134, 0, 0, 0, 64, 0, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -128,7 +128,7 @@ fn checksum(bytes: &[u8]) -> u16 {
     !u16::try_from(sum).expect("carried over")
 }
 
-/// As peer.pl reads it.
+/// Returns the frame in the format that peer.pl reads.
 #[must_use]
 pub fn hex(bytes: impl AsRef<[u8]>) -> String {
     let digits = bytes.as_ref().iter();

@@ -1,5 +1,5 @@
-//! The kernel zone `k1` with the small guest of [`machine`], which counts seconds in
-//! /run/count: what tests of suspend ask of it.
+//! The kernel zone `k1` with the small guest of [`machine`], which counts seconds in /run/count,
+//! for tests of suspend.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use std::process::Command;
 use crate::run::run;
 use crate::{Host, Ran, machine, wait_for};
 
-/// Prints what no other boot of a guest has.
+/// A script that prints values that differ at each boot of a guest.
 pub const BOOT_ID: &str = "cat /proc/sys/kernel/random/boot_id";
 
-/// Configures, installs and boots the kernel zone `k1`, with more resources; false, said,
-/// where there can be none.
+/// Configures, installs and boots the kernel zone `k1`, with more resources. Returns false, and
+/// prints the reason, if kernel zones are impossible here.
 #[track_caller]
 #[must_use]
 pub fn boot_machine(host: &Host, more: &str) -> bool {
@@ -26,8 +26,8 @@ pub fn boot_machine(host: &Host, more: &str) -> bool {
     true
 }
 
-/// [`boot_machine`], but the zone `k2` is a clone of it: where files cannot share their
-/// blocks, the disks of both stand on one file.
+/// Does the same as [`boot_machine`], and makes the zone `k2` as a clone of `k1`. If files cannot
+/// share their blocks, the disks of both use one base file.
 #[track_caller]
 #[must_use]
 pub fn boot_cloned_machine(host: &Host) -> bool {
@@ -48,7 +48,7 @@ pub fn in_guest(host: &Host, script: &str) -> Ran {
     host.zlogin(&["k1", script])
 }
 
-/// Waits until the agent in the guest answers; returns how far its counter is.
+/// Waits until the agent in the guest answers, and returns the guest's counter.
 pub fn wait_for_guest(host: &Host) -> u64 {
     wait_for("answer of the guest", || {
         let ran = in_guest(host, "cat /run/count");
@@ -65,7 +65,7 @@ pub fn said(host: &Host, script: &str) -> String {
     in_guest(host, script).ok().text().to_owned()
 }
 
-/// The properties of a guest that are the same wherever it resumes.
+/// The properties of a guest that must be the same after a resume.
 #[derive(Debug)]
 pub struct Kept {
     boot: String,
@@ -76,7 +76,7 @@ pub struct Kept {
 impl Kept {
     const SUM: &str = "md5sum /run/data /root.data";
 
-    /// That of `k1`, in which it makes files in memory and on the disk.
+    /// Reads the properties of `k1`, and makes files in the guest's memory and on its disk.
     #[track_caller]
     #[must_use]
     pub fn of(host: &Host) -> Self {
@@ -88,10 +88,10 @@ impl Kept {
         }
     }
 
-    /// It runs on a host, and was not booted.
+    /// Checks that this guest runs on a host, and was not booted again.
     ///
     /// # Panics
-    /// When it is another.
+    /// Panics if the guest is another one.
     #[track_caller]
     pub fn goes_on(&self, host: &Host) {
         assert_eq!(host.state("k1"), "running");
@@ -110,11 +110,11 @@ pub fn image(host: &Host) -> PathBuf {
     host.path("zones/k1/suspend")
 }
 
-/// Checks the boot of a suspended `k1` whose memory could not all be restored: the damage was found
-/// in time, or the zone was ended and not left waiting.
+/// Checks the boot of a suspended `k1` with a damaged image: either the damage was found in time,
+/// or the zone was ended and does not wait forever.
 ///
 /// # Panics
-/// When it was neither.
+/// Panics otherwise.
 #[track_caller]
 pub fn memory_is_refused(host: &Host, booted: &Ran) {
     if booted.code() == Some(0) {
@@ -138,11 +138,11 @@ pub fn messages(host: &Host) -> String {
     fs::read_to_string(host.path("var/log/zones/k1.messages")).unwrap_or_default()
 }
 
-/// Looks at the file system on the disk of `k1`, which does not run: its journal is played
-/// back, and then nothing may be wrong.
+/// Checks the file system on the disk of the halted `k1`: after a replay of its journal, it must
+/// have no errors.
 ///
 /// # Panics
-/// When something is.
+/// Panics if the file system has errors.
 #[track_caller]
 pub fn disk_is_whole(host: &Host) {
     let disk = host.path("zones/k1/disk0");
