@@ -1,4 +1,4 @@
-//! An alternate root with control groups of its own.
+//! An alternate root with its own control groups.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,15 +11,15 @@ use crate::place::{self, Place};
 use crate::run::{Ran, between_starts, run};
 use crate::{clean, pool, wait_for};
 
-/// The zone that others are clones of.
+/// The zone from which other zones are cloned.
 const MASTER: &str = "master";
 
-/// A host in a folder. When it is dropped, its zones are halted and uninstalled,
-/// and the test fails if the programs have left anything behind.
+/// An alternate root in a folder, which stands for a host. When it is dropped, its zones are halted
+/// and uninstalled, and the test fails if the programs have left anything.
 #[derive(Debug)]
 pub struct Host {
     place: Place,
-    /// True when the host goes back to the pool with its zone `master`.
+    /// True if the host returns to the pool with its zone `master`.
     pooled: bool,
 }
 
@@ -28,24 +28,25 @@ pub struct Host {
 pub struct Row {
     /// The numeric id of an active zone.
     pub id: Option<u32>,
-    /// The name.
+    /// The name of the zone.
     pub name: String,
-    /// The state.
+    /// The state of the zone.
     pub state: String,
-    /// The zonepath.
+    /// The zonepath of the zone.
     pub zonepath: String,
-    /// The uuid; empty before install.
+    /// The uuid of the zone; empty before install.
     pub uuid: String,
 }
 
-/// Says that this test cannot run here, in the form that ./check counts.
+/// Prints that this test cannot run here, in the format that ./check counts.
 pub fn skip(reason: &str) {
     let thread = std::thread::current();
     println!("skipped: {}: {reason}", thread.name().unwrap_or("a test"));
 }
 
 impl Host {
-    /// A host without zones; `None`, said on standard output, where none can be.
+    /// Returns a host without zones. Returns `None`, and prints the reason, if zones are impossible
+    /// here.
     #[must_use]
     pub fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
@@ -59,7 +60,7 @@ impl Host {
         })
     }
 
-    /// A host with a freshly installed sparse zone `master`.
+    /// Returns a host with a freshly installed sparse zone `master`.
     #[must_use]
     pub fn with_own_master() -> Option<Self> {
         let host = Self::new()?;
@@ -67,8 +68,8 @@ impl Host {
         Some(host)
     }
 
-    /// A host with an installed sparse zone `master` that clones are made from. It
-    /// has served other tests, so it must stay as it is.
+    /// Returns a host with an installed sparse zone `master`, from which tests make clones. Other
+    /// tests use the same host later, so `master` must not change.
     #[must_use]
     pub fn with_master() -> Option<Self> {
         let mut host = Self::new()?;
@@ -83,7 +84,7 @@ impl Host {
         Some(host)
     }
 
-    /// A host with an installed zone `web`, a clone of `master`.
+    /// Returns a host with an installed zone `web`, a clone of `master`.
     #[must_use]
     pub fn with_web() -> Option<Self> {
         let host = Self::with_master()?;
@@ -91,7 +92,7 @@ impl Host {
         Some(host)
     }
 
-    /// A host with a running zone `web`, a clone of `master`.
+    /// Returns a host with a running zone `web`, a clone of `master`.
     #[must_use]
     pub fn with_running_web() -> Option<Self> {
         let host = Self::with_web()?;
@@ -99,54 +100,53 @@ impl Host {
         Some(host)
     }
 
-    /// The alternate root.
+    /// Returns the alternate root.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.place.root
     }
 
-    /// Name of the control group that all groups of this host's zones are below.
+    /// Returns the name of the control group above all groups of this host's zones.
     #[must_use]
     pub fn cgroup(&self) -> &str {
         &self.place.cgroup
     }
 
-    /// Returns the real path of a path of the host's zones.
+    /// Returns the real path for a path in the alternate root.
     #[must_use]
     pub fn path(&self, absolute: &str) -> PathBuf {
         self.root().join(absolute.trim_start_matches('/'))
     }
 
-    /// The writable top of a zone's root.
+    /// Returns the writable top of a zone's root.
     #[must_use]
     pub fn top(&self, zone: &str) -> PathBuf {
         self.path("zones").join(zone).join("root")
     }
 
-    /// Writes a file into the writable top of a halted zone, as automation on the
-    /// host does.
+    /// Writes a file to the writable top of a halted zone, as automation on the host does.
     ///
     /// # Panics
-    /// When that cannot be done.
+    /// Panics if the file cannot be written.
     pub fn put(&self, zone: &str, path: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.top(zone).join(path);
-        // A clone's top holds only what the clone wrote.
+        // A clone's top contains only files that the clone wrote, so the folder may be missing.
         fs::create_dir_all(path.parent().expect("a file in the root"))
             .expect("a folder in the root");
         between_starts(|| fs::write(&path, text)).expect("a file in the root");
         path
     }
 
-    /// [`Host::put`] of what can be executed.
+    /// Does the same as [`Host::put`] for an executable file.
     ///
     /// # Panics
-    /// When that cannot be done.
+    /// Panics if the file cannot be written.
     pub fn put_program(&self, zone: &str, path: &str, content: impl AsRef<[u8]>) {
         let path = self.put(zone, path, content);
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a file in the root");
     }
 
-    /// Returns a call of a program of ours that uses this host.
+    /// Returns a call of one of our programs for this host.
     #[must_use]
     pub fn command(&self, program: &str, words: &[&str]) -> Command {
         let mut command = Command::new(place::programs().join(program));
@@ -192,23 +192,23 @@ impl Host {
         self.zlogin_with(words, b"")
     }
 
-    /// Runs `zlogin words` with something to read.
+    /// Runs `zlogin words` with data on its standard input.
     #[must_use]
     pub fn zlogin_with(&self, words: &[&str], input: &[u8]) -> Ran {
         run(&mut self.command("zlogin", words), input)
     }
 
-    /// Runs a shell script in a zone as its root; it must succeed. Returns what
-    /// it printed, without the last line end.
+    /// Runs a shell script in a zone as its root, which must succeed. Returns its output without
+    /// the last line feed.
     #[track_caller]
     pub fn sh(&self, zone: &str, script: &str) -> String {
         self.zlogin(&[zone, script]).ok().text().to_owned()
     }
 
-    /// Configures a zone from the default template, with more zonecfg commands.
+    /// Configures a zone from the default template, with further zonecfg commands.
     ///
     /// # Panics
-    /// When that fails; so do all of these.
+    /// Panics if the command fails, like all functions of this kind.
     #[track_caller]
     pub fn configure(&self, zone: &str, more: &str) {
         self.zonecfg(&["-z", zone, &format!("create; {more}")])
@@ -240,7 +240,7 @@ impl Host {
         self.on(zone, &["halt"]).quiet();
     }
 
-    /// All zones but the global one.
+    /// Returns all zones except the global one.
     #[track_caller]
     #[must_use]
     pub fn rows(&self) -> Vec<Row> {
@@ -265,7 +265,7 @@ impl Host {
     /// Returns the row of `list` for one zone.
     ///
     /// # Panics
-    /// When it is lost.
+    /// Panics if the zone is not listed.
     #[track_caller]
     #[must_use]
     pub fn row(&self, zone: &str) -> Row {
@@ -275,21 +275,21 @@ impl Host {
             .clone()
     }
 
-    /// The state of a zone.
+    /// Returns the state of a zone.
     #[track_caller]
     #[must_use]
     pub fn state(&self, zone: &str) -> String {
         self.row(zone).state
     }
 
-    /// Waits for a state that comes by itself.
+    /// Waits until a zone has a state, without a command.
     pub fn wait_for_state(&self, zone: &str, state: &str) {
         wait_for(&format!("state {state} of zone {zone}"), || {
             (self.state(zone) == state).then_some(())
         });
     }
 
-    /// The groups of one zone, the deepest first.
+    /// Returns the groups of one zone, the deepest first.
     #[must_use]
     pub fn groups_of(&self, zone: &str) -> Vec<PathBuf> {
         let mut groups = crate::cgroup::below(self.cgroup());
@@ -300,7 +300,7 @@ impl Host {
         groups
     }
 
-    /// The zoneadmd of a zone, if one lives.
+    /// Returns the zoneadmd of a zone, if it has one.
     #[must_use]
     pub fn zoneadmd(&self, zone: &str) -> Option<i32> {
         let daemons = crate::cgroup::below(self.cgroup())
@@ -318,8 +318,8 @@ impl Host {
         })
     }
 
-    /// The host's numbers of the first processes in a zone's groups; more than one
-    /// is a zone that runs twice.
+    /// Returns the pids, on the host, of the first processes in a zone's groups. More than one
+    /// means that the zone runs twice.
     #[must_use]
     pub fn inits_of(&self, zone: &str) -> Vec<i32> {
         let is_init = |pid: &i32| {
@@ -332,10 +332,10 @@ impl Host {
         pids
     }
 
-    /// The host's number of the first process of a zone.
+    /// Returns the pid, on the host, of the first process of a zone.
     ///
     /// # Panics
-    /// When the zone does not have exactly one.
+    /// Panics if the zone does not have exactly one.
     #[track_caller]
     #[must_use]
     pub fn init_of(&self, zone: &str) -> i32 {
@@ -344,19 +344,19 @@ impl Host {
         inits[0]
     }
 
-    /// Returns the processes of its zones, and programs that were started for it.
+    /// Returns the processes of the host's zones, and programs that were started for this host.
     #[must_use]
     pub fn processes(&self) -> Vec<i32> {
         clean::processes(self)
     }
 
-    /// Returns the mount points below its root, as this process sees them.
+    /// Returns the mount points below the host's root, as this process sees them.
     #[must_use]
     pub fn mounts(&self) -> Vec<PathBuf> {
         clean::mounts_below(self.root())
     }
 
-    /// Kills a process, unless it has ended by itself, and waits until it is gone.
+    /// Kills a process, unless it has already ended, and waits until it is gone.
     pub fn kill_if_there(&self, pid: i32) {
         if Path::new(&format!("/proc/{pid}")).exists() {
             let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
@@ -374,7 +374,7 @@ impl Host {
     fn wait_for_end(pid: i32) {
         wait_for(&format!("end of process {pid}"), || {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            // A zombie waits for whoever is its parent.
+            // A zombie waits until its parent reaps it.
             stat.rsplit(')')
                 .next()
                 .is_none_or(|rest| rest.is_empty() || rest.starts_with(" Z"))
@@ -415,7 +415,7 @@ impl Drop for Host {
 }
 
 impl Host {
-    /// Cleans a place up to its last zone and removes it.
+    /// Removes all zones of a place except the last one, and then the place.
     fn destroy(&mut self, place: Place) -> Vec<String> {
         self.place = place;
         let problems = clean::clean_up(self, None);
@@ -424,7 +424,7 @@ impl Host {
         problems
     }
 
-    /// Takes away what a test program left that was killed.
+    /// Removes what a killed test program has left.
     pub(crate) fn clear(place: Place) {
         let mut host = Self {
             place: Place::default(),
@@ -438,8 +438,8 @@ impl Host {
     }
 }
 
-/// Returns whether a process has executed no program since it was forked: such a one works for its
-/// zoneadmd. PF_FORKNOEXEC of the kernel.
+/// Returns true if a process has executed no program since its fork: such a process works for its
+/// zoneadmd. The flag is PF_FORKNOEXEC of the kernel.
 fn is_fork(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let flags = stat.rsplit(')').next().unwrap_or_default();

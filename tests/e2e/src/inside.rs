@@ -1,30 +1,30 @@
-//! Small programs to run in a zone, for what no shell command does.
+//! Small programs that run in a zone, for actions without a shell command.
 
 use crate::Host;
 
-/// A command that makes one system call and prints "result" or the error, as in
-/// `-1 Operation not permitted`. Perl is there on every Debian.
+/// Returns a command that makes one system call and prints "result" or the error, for example `-1
+/// Operation not permitted`. It uses Perl, which every Debian has.
 #[must_use]
 pub fn syscall(number: libc::c_long, arguments: &str) -> String {
-    // Perl passes addresses of variables only.
+    // Perl passes only the addresses of variables.
     perl(&format!(
         "my @words = ({arguments}); my $r = syscall({number}, @words); print $r < 0 ? \"-1 $!\" : $r;"
     ))
 }
 
-/// A command that runs a piece of Perl.
+/// Returns a command that runs a Perl script.
 ///
 /// # Panics
-/// When the piece has a single quote.
+/// Panics if the script contains a single quote.
 #[must_use]
 pub fn perl(code: &str) -> String {
     assert!(!code.contains('\''), "no single quotes: {code}");
     format!("perl -e '{code}'")
 }
 
-/// A program for i386 (an ELF file) that makes one system call by its number in the 32-bit
-/// table, and ends with the error number as its status, or with what it returned, negated.
-/// A last argument of `None` is the address of `words`.
+/// Returns an i386 program (an ELF file) that makes one system call by its number in the 32-bit
+/// table. Its exit status is the error number, or the negated result. A last argument of `None` is
+/// the address of `words`.
 #[must_use]
 pub fn call_of_32_bits(number: u32, arguments: [Option<u32>; 3], words: [u32; 3]) -> Vec<u8> {
     const START: u32 = 0x0804_8000;
@@ -37,18 +37,19 @@ pub fn call_of_32_bits(number: u32, arguments: [Option<u32>; 3], words: [u32; 3]
             file.extend(number.to_le_bytes());
         }
     };
-    // Version, entry, headers of the program and none of sections, sizes.
+    // The fields are: version, entry, offsets of the program headers and of no section headers,
+    // sizes.
     add(&[1, START + HEADERS, 52, 0, 0, 52 | 32 << 16, 1, 0]);
-    // One part, loaded as a whole, to be read and executed.
+    // One segment holds the whole file, readable and executable.
     add(&[1, 0, START, START, whole, whole, 5, 0x1000]);
     let arguments = arguments.map(|one| one.unwrap_or(START + HEADERS + CODE));
-    // mov to eax, ebx, ecx, edx.
+    // The instructions are: mov to eax, ebx, ecx, edx.
     let values = [number, arguments[0], arguments[1], arguments[2]];
     for (opcode, value) in [0xb8, 0xbb, 0xb9, 0xba].into_iter().zip(values) {
         file.push(opcode);
         file.extend(value.to_le_bytes());
     }
-    // int 0x80; neg eax; mov ebx, eax; mov eax, 1 (exit); int 0x80.
+    // The instructions are: int 0x80; neg eax; mov ebx, eax; mov eax, 1 (exit); int 0x80.
     file.extend(b"\xcd\x80\xf7\xd8\x89\xc3\xb8\x01\0\0\0\xcd\x80");
     for word in words {
         file.extend(word.to_le_bytes());
@@ -59,10 +60,10 @@ pub fn call_of_32_bits(number: u32, arguments: [Option<u32>; 3], words: [u32; 3]
 /// The output of [`syscall`] for EPERM.
 pub const EPERM: &str = "-1 Operation not permitted";
 
-/// Runs a script of which each line must fail, and says which did not.
+/// Runs a script in which each line must fail, and prints the lines that did not.
 ///
 /// # Panics
-/// When one of them succeeds.
+/// Panics if a line succeeds.
 #[track_caller]
 pub fn all_fail(host: &Host, zone: &str, lines: &[&str]) {
     let script: String = lines
