@@ -17,9 +17,9 @@ use rustix::fs::{MemfdFlags, memfd_create};
 /// A program with its arguments and additions to the environment.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// Its path.
+    /// Path of the program.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<OsString>,
     /// The variables that are added to the environment.
     pub env: Vec<(&'static str, OsString)>,

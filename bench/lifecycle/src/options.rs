@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of the benchmark.
 
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ pub struct Options {
 /// Reads the command line; `None` when help was asked for.
 ///
 /// # Errors
-/// When it is wrong.
+/// Fails if the command line is wrong.
 pub fn parse() -> Result<Option<Options>> {
     let mut scratch = None;
     let mut programs = None;

@@ -16,7 +16,7 @@ pub use tool::{FLOOR, Step, Tool, version};
 /// The tools that the options name.
 ///
 /// # Errors
-/// When one is not known.
+/// Fails if the name of a tool is not known.
 pub fn make(options: &Options, roots: &Roots) -> Result<Vec<Box<dyn Tool>>> {
     let mut tools: Vec<Box<dyn Tool>> = Vec::new();
     for name in &options.tools {

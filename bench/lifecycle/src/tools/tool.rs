@@ -12,18 +12,18 @@ pub const FLOOR: &str = "kernel floor";
 /// A step of a zone's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// Makes it.
+    /// Makes the zone.
     Clone,
-    /// Starts it.
+    /// Starts the zone.
     Boot,
-    /// Stops it, at once.
+    /// Stops the zone at once.
     Halt,
-    /// Takes it away.
+    /// Removes the zone.
     Remove,
 }
 
 impl Step {
-    /// All, in the order of a life.
+    /// All steps, in the order of a zone's life.
     pub const ALL: [Self; 4] = [Self::Clone, Self::Boot, Self::Halt, Self::Remove];
 
     /// As it stands in tables.
