@@ -1,6 +1,7 @@
-//! Links the small form of zinit: see src/main.rs for when that is.
+//! Links the release build of zinit without a standard library; src/main.rs describes its two
+//! forms.
 
-// These lines are for cargo.
+// This build script prints instructions for cargo.
 #![allow(clippy::disallowed_macros)]
 
 fn main() {
@@ -8,8 +9,8 @@ fn main() {
     if std::env::var("PROFILE").as_deref() != Ok("release") {
         return;
     }
-    // Nothing but our own code, beginning at our own entry point; and no page
-    // of padding between the parts of so small a file.
+    // Links only zinit's own code with its own entry point, and without a page of padding between
+    // the sections of so small a file.
     for argument in [
         "-nostartfiles",
         "-nodefaultlibs",

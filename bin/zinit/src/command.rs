@@ -1,8 +1,8 @@
 //! Reads the command of a zone that exists for one program: /etc/zone.init.
 //!
-//! Install writes that file from the command of a container image
-//! (`crates/brand/src/image/init.rs` describes its format). The program is started after
-//! rc.zone, and the zone ends with it.
+//! `zoneadm install` writes /etc/zone.init from the command of a container image
+//! (`crates/brand/src/image/init.rs` describes the format of the file). zinit starts the program
+//! after rc.zone, and the zone ends with the program.
 
 use core::ffi::CStr;
 
@@ -10,28 +10,28 @@ use start::{Place, Signal, Strings};
 
 use crate::console::{Digits, say};
 
-/// The file.
+/// Path of the file that names the command of the zone.
 const FILE: &CStr = c"/etc/zone.init";
 
-/// The first line of the file.
+/// The first line of /etc/zone.init.
 const MARK: &[u8] = b"zone-init 1";
 
-/// Maximum size of the file, in bytes: zoneadm writes no more.
+/// Maximum size of /etc/zone.init, in bytes: zoneadm writes no larger file.
 const MAX_FILE_BYTES: usize = 64 << 10;
 
 /// Maximum number of supplementary groups.
 const MAX_GROUPS: usize = 64;
 
-/// The program, running.
+/// The running program that /etc/zone.init names.
 #[derive(Clone, Copy)]
 pub(crate) struct Command {
     pub(crate) pid: i32,
-    /// The signal that ends it in order.
+    /// The signal that asks the program to end.
     pub(crate) stop: Signal,
 }
 
-/// Starts the command of the file. Returns none if there is no file, and `Err` if the
-/// command does not start.
+/// Starts the command in /etc/zone.init. Returns `Ok(None)` if /etc/zone.init does not exist, and
+/// `Err` if the command does not start.
 pub(crate) fn run() -> Result<Option<Command>, ()> {
     if start::read_file(FILE, &mut []).is_err() {
         return Ok(None);
@@ -43,8 +43,8 @@ pub(crate) fn run() -> Result<Option<Command>, ()> {
     started.map(Some).ok_or(())
 }
 
-// Never inlined: a function touches all of its stack as it begins, and every zinit would
-// keep the memory of these buffers.
+// This function is never inlined: a function touches all of its stack when it begins, and every
+// zinit would keep the memory of these buffers.
 #[inline(never)]
 fn read_and_start() -> Option<Command> {
     let mut bytes = [0; MAX_FILE_BYTES];
@@ -100,7 +100,7 @@ fn parse_and_start(bytes: &[u8]) -> Option<Command> {
     })
 }
 
-/// Says how the program ended.
+/// Prints on the console how the program of the zone ended.
 pub(crate) fn report(status: i32) {
     let [signal, exit, ..] = status.to_le_bytes();
     let (what, number): (&[u8], u8) = match signal & 0x7f {

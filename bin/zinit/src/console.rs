@@ -2,8 +2,8 @@
 
 use start::write;
 
-/// Writes `zinit: ` and the parts as one line. A line is one write, so that others on the
-/// console do not get in between; text beyond 200 bytes is cut.
+/// Writes `zinit: ` and the parts as one line. One write(2) writes the line, so that other writers
+/// to the console cannot interrupt it. Text beyond 200 bytes is cut.
 pub(crate) fn say(parts: &[&[u8]]) {
     let mut line = [0; 200];
     let mut used = 0;
@@ -18,7 +18,7 @@ pub(crate) fn say(parts: &[&[u8]]) {
     write(2, &line[..=used]);
 }
 
-/// The digits of `number`.
+/// The decimal digits of a number of one byte.
 pub(crate) struct Digits([u8; 3]);
 
 impl Digits {
@@ -30,7 +30,7 @@ impl Digits {
         ])
     }
 
-    /// Without zeros in front.
+    /// Returns the digits without leading zeros.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         match self.0 {
             [b'0', b'0', _] => &self.0[2..],

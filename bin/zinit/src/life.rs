@@ -1,4 +1,4 @@
-//! From the first instruction to the order to end.
+//! The life of a zone from the first instruction of zinit to the order to shut down.
 
 use core::ffi::CStr;
 
@@ -9,22 +9,23 @@ use crate::console::{Digits, say};
 use crate::order;
 use crate::shutdown::shut_down;
 
-/// The zone's own start and stop program.
+/// Path of the zone's own program that starts and stops its services.
 const RC_ZONE: &CStr = c"/etc/rc.zone";
 
-/// The environment of that program: the same for every boot.
+/// The environment of `/etc/rc.zone`, the same for every boot.
 const ENVIRONMENT: [&CStr; 2] = [c"PATH=/usr/sbin:/usr/bin:/sbin:/bin", c"HOME=/root"];
 
-/// The other side of the console. It is kept open, so that no zoneadmd that is killed takes the
-/// console away from those who write to it, and the next zoneadmd takes it from here.
+/// Descriptor of the other side of the console's terminal. zinit keeps this descriptor open, so
+/// that the programs of the zone keep their console if zoneadmd is killed. The next zoneadmd takes
+/// the descriptor from zinit.
 const CONSOLE: u8 = 3;
 
 pub(crate) const HALT: Signal = Signal::realtime(3);
 pub(crate) const POWEROFF: Signal = Signal::realtime(4);
 pub(crate) const REBOOT: Signal = Signal::realtime(5);
 
-/// All that this program waits for. Everything else is ignored by the kernel
-/// on behalf of process 1, which has no handlers.
+/// All signals that zinit waits for. The kernel ignores all other signals for process 1, which has
+/// no signal handlers.
 pub(crate) const AWAITED: SignalSet = SignalSet::of(&[
     Signal::CHLD,
     Signal::PWR,
@@ -35,7 +36,7 @@ pub(crate) const AWAITED: SignalSet = SignalSet::of(&[
     REBOOT,
 ]);
 
-/// The whole program; the result is its exit status, should it have to end by itself.
+/// Runs zinit. Returns its exit status if reboot(2) does not end the process.
 pub(crate) fn run<'a>(name: &[u8], mut args: impl Iterator<Item = &'a [u8]>) -> u8 {
     let name = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     if let Some(status) = order::run(name, &mut args) {
@@ -46,12 +47,12 @@ pub(crate) fn run<'a>(name: &[u8], mut args: impl Iterator<Item = &'a [u8]>) -> 
         return 1;
     }
 
-    // First of all: from here on no order is lost.
+    // The signals are blocked first of all, so that no later order to shut down is lost.
     start::block(AWAITED);
     start::forget_terminal();
     start::keep_from_children(CONSOLE);
     start::set_umask(0o022);
-    // The root is there, or nothing would run here.
+    // The root folder exists: without a root zinit would not run.
     let _ = start::change_dir(c"/");
 
     let single_user = args.any(|arg| arg == b"-s");
@@ -74,8 +75,8 @@ pub(crate) fn run<'a>(name: &[u8], mut args: impl Iterator<Item = &'a [u8]>) -> 
     }
 }
 
-/// Reaps until the order to end comes, or the zone's program ends; gives the program if it
-/// runs then.
+/// Reaps children until a signal orders the shutdown or the zone's program ends. Returns the
+/// program if it still runs.
 fn live(rc: Option<i32>, program: Option<Command>) -> (Power, Option<Command>) {
     loop {
         match start::wait(AWAITED, None) {
@@ -96,14 +97,14 @@ fn live(rc: Option<i32>, program: Option<Command>) -> (Power, Option<Command>) {
                 }
             }
             Some(_) => return (Power::Off, program),
-            // Cannot be, without a limit; and nothing would be lost by another wait.
+            // Cannot happen, because this wait has no timeout. Waiting again would lose nothing.
             None => {}
         }
     }
 }
 
-/// Takes the status of every child that has ended and shows it; says whether
-/// children are left.
+/// Reaps every child that has ended and passes its status to `ended`. Returns true if children are
+/// left.
 pub(crate) fn reap_all(mut ended: impl FnMut(i32, i32)) -> bool {
     loop {
         match start::reap() {
@@ -114,7 +115,7 @@ pub(crate) fn reap_all(mut ended: impl FnMut(i32, i32)) -> bool {
     }
 }
 
-/// Starts rc.zone with `word`, if it is there to be run.
+/// Starts rc.zone with the argument `word`, if rc.zone is executable.
 pub(crate) fn run_rc(word: &CStr) -> Option<i32> {
     if !start::is_executable(RC_ZONE) {
         return None;
@@ -134,7 +135,7 @@ pub(crate) fn run_rc(word: &CStr) -> Option<i32> {
     }
 }
 
-/// A word on the console when rc.zone failed.
+/// Prints a line on the console if rc.zone failed.
 pub(crate) fn report(word: &[u8], status: i32) {
     let [signal, exit, ..] = status.to_le_bytes();
     let (what, number): (&[u8], u8) = match (signal & 0x7f, exit) {
@@ -145,7 +146,7 @@ pub(crate) fn report(word: &[u8], status: i32) {
     say(&[b"/etc/rc.zone ", word, what, Digits::of(number).as_bytes()]);
 }
 
-/// Error numbers in use are below 134.
+/// Returns an error number as one byte. All error numbers of the kernel in use are below 134.
 fn low_byte(errno: Errno) -> u8 {
     u8::try_from(errno.0).unwrap_or(u8::MAX)
 }

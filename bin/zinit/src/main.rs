@@ -1,25 +1,27 @@
-//! Process 1 of a sparse zone: reaps, runs /etc/rc.zone, ends the zone in order.
+//! Process 1 of a sparse zone: reaps processes, runs /etc/rc.zone, and shuts the zone down.
 //!
 //! Standard input, output and error are the zone's console.
 //!
-//! - At its start it runs `/etc/rc.zone start` if that file is executable (the
-//!   mode is the switch), or else nothing; a file without `#!` is run by
-//!   /bin/sh. Boot argument `-s` (single user) leaves it out. Nothing waits
-//!   for it: a zone without further processes is a zone that runs.
-//! - Beside that it runs the program that `/etc/zone.init` names, if there is such a
-//!   file: the command of a container image. The zone ends with it. See [`command`].
+//! - At its start it runs `/etc/rc.zone start` if that file is executable; the executable bit is
+//!   the switch. /bin/sh runs a file without `#!`. Boot argument `-s` (single user) skips
+//!   `/etc/rc.zone`. zinit does not wait for `/etc/rc.zone`: a zone without further processes still
+//!   counts as running.
+//! - zinit also runs the program that `/etc/zone.init` names, if that file exists: the command of a
+//!   container image. The zone ends when the program ends. See [`command`].
 //! - Power off: SIGPWR, SIGTERM, SIGRTMIN+3 or +4. Reboot: SIGINT, SIGRTMIN+5.
 //!   (RTMIN as in the GNU C library, 34.) See [`shutdown`] for the order.
-//! - It ends by reboot(2): its parent sees a death by SIGINT for power off, by SIGHUP for
-//!   reboot. Where reboot(2) is not allowed, the exit status says the same: 0 and 133.
-//! - Called `poweroff`, `halt`, `reboot` or `shutdown` it signals process 1 accordingly and
-//!   is done. A sparse zone has it under those names, see [`order`].
-//! - Descriptor 3 is the other side of the console; it is kept open and not handed on.
+//! - zinit ends by reboot(2): its parent sees a death by SIGINT for power off, by SIGHUP for
+//!   reboot. Where reboot(2) is not allowed, zinit's exit status tells its parent: 0 is power off
+//!   and 133 is reboot.
+//! - If zinit is called `poweroff`, `halt`, `reboot` or `shutdown`, it sends process 1 the matching
+//!   signal and exits. A sparse zone contains zinit under those names; see [`order`].
+//! - Descriptor 3 is the other side of the console's terminal. zinit keeps it open, and its
+//!   children do not inherit it.
 //!
-//! The program exists in two forms with the same code. With `panic = "abort"`
-//! (release builds) it has no standard library: some KiB, two or three pages of
-//! its own. Elsewhere (tests, lints) it is an ordinary program, as the compiler
-//! knows no other way there.
+//! zinit can be built in two forms from the same code. With `panic = "abort"` (release builds)
+//! zinit has no standard library: it is a file of some KiB and uses two or three pages of memory of
+//! its own. In other builds (tests, lints) zinit is an ordinary program with the standard library,
+//! which the compiler requires there.
 #![cfg_attr(panic = "abort", no_std, no_main)]
 
 mod command;
@@ -40,7 +42,8 @@ mod bare {
         crate::life::run(name, args)
     }
 
-    /// Ends the zone: process 1 that goes on after a broken promise is worse.
+    /// Ends the zone after a panic: a process 1 that continues after a broken invariant would be
+    /// worse.
     #[panic_handler]
     fn panic(_: &PanicInfo<'_>) -> ! {
         crate::console::say(&[b"broken, the zone ends"]);

@@ -5,16 +5,16 @@ use start::Signal;
 use crate::console::{Digits, say};
 use crate::life::{HALT, POWEROFF, REBOOT};
 
-/// The request of a command line.
+/// The request that a command line makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
-    /// This, of process 1.
+    /// Send this signal to process 1.
     Order(Signal),
-    /// Nothing: it only records logins, of which there are none here.
+    /// Do nothing: the option only asks for a record of logins, and zinit keeps no such record.
     Nothing,
-    /// The usage.
+    /// Print the usage.
     Help,
-    /// Something that cannot be had.
+    /// The command line asks for an option that zinit does not have.
     Refused,
 }
 
@@ -44,7 +44,8 @@ pub(crate) fn run<'a>(name: &[u8], args: impl Iterator<Item = &'a [u8]>) -> Opti
     })
 }
 
-/// A command that means one thing whatever its options; those of all init systems are taken.
+/// Parses the arguments of a command that always means `signal`. The options of these commands in
+/// all init systems are accepted.
 fn plain<'a>(signal: Signal, args: impl Iterator<Item = &'a [u8]>) -> Wish {
     let mut wish = Wish::Order(signal);
     for arg in args {
@@ -72,7 +73,7 @@ fn shutdown<'a>(args: impl Iterator<Item = &'a [u8]>) -> Wish {
             b"-H" | b"--halt" => signal = HALT,
             b"-h" | b"-P" | b"--poweroff" | b"-f" | b"-F" | b"--no-wall" => {}
             b"now" | b"+0" | b"0" => has_time = true,
-            // Behind the time are words for those who are logged in.
+            // The words that follow the time are a message for users who are logged in.
             _ if has_time && !arg.starts_with(b"-") => {}
             _ => return Wish::Refused,
         }
@@ -80,7 +81,7 @@ fn shutdown<'a>(args: impl Iterator<Item = &'a [u8]>) -> Wish {
     Wish::Order(signal)
 }
 
-/// Sends an order to process 1.
+/// Sends the signal to process 1.
 fn send(signal: Signal) -> u8 {
     match start::send(1, signal) {
         Ok(()) => 0,

@@ -1,13 +1,13 @@
-//! The end of a zone, in order and in bounded time.
+//! Shuts a zone down in fixed steps and in bounded time.
 //!
 //! 1. `/etc/rc.zone stop`, if executable: 10 s at most.
-//! 2. Its own signal to the zone's program, if it has one (see [`command`](crate::command)):
+//! 2. If the zone has a program (see [`command`](crate::command)), the stop signal of that program:
 //!    10 s at most.
-//! 3. SIGTERM to everybody, SIGCONT so that stopped ones hear it: 5 s at most.
+//! 3. SIGTERM to all processes, and SIGCONT so that stopped processes receive SIGTERM: 5 s at most.
 //! 4. SIGKILL to the remaining processes.
 //!
-//! A further order to end while this is under way ends all waiting: who asks twice is in a hurry.
-//! The first order remains in force.
+//! A second order to shut down during these steps ends all waiting: a user who repeats the order is
+//! in a hurry. The first order decides between power off and reboot.
 
 use start::{EVERYBODY, Power, Signal};
 
@@ -19,10 +19,10 @@ use crate::life::{AWAITED, reap_all, report, run_rc};
 const RC_TIMEOUT_MS: u64 = 10_000;
 /// Time between SIGTERM and SIGKILL, in milliseconds.
 const KILL_DELAY_MS: u64 = 5_000;
-/// Interval between looks for processes that have no parent here, in milliseconds.
+/// Interval between checks for processes whose parent is outside the zone, in milliseconds.
 const POLL_INTERVAL_MS: u64 = 20;
 
-/// Ends every process of the zone but this one.
+/// Ends every process of the zone except zinit.
 pub(crate) fn shut_down(power: Power, program: Option<Command>) {
     say(&[match power {
         Power::Off => b"power off",
@@ -70,7 +70,7 @@ pub(crate) fn shut_down(power: Power, program: Option<Command>) {
         hurry = matches!(end, End::Hurry);
     }
 
-    // Fails if there is no process.
+    // send fails if no process is left.
     let _ = start::send(EVERYBODY, Signal::TERM);
     let _ = start::send(EVERYBODY, Signal::CONT);
     let grace = if hurry { 0 } else { KILL_DELAY_MS };
@@ -83,17 +83,18 @@ pub(crate) fn shut_down(power: Power, program: Option<Command>) {
             Left::Nobody
         }
     });
-    // reboot(2) waits for their end.
+    // reboot(2) waits for the end of the killed processes.
     let _ = start::send(EVERYBODY, Signal::KILL);
 }
 
-/// The processes that are still waited for.
+/// The kind of processes that the shutdown still waits for.
 enum Left {
     Nobody,
-    /// Their end is a signal.
+    /// Children of zinit: SIGCHLD reports their end.
     Children,
-    /// Processes that zlogin put here: their parent is outside, so no signal tells their end and
-    /// looking is the only way. It is done at most 250 times, in the last seconds of a zone.
+    /// Processes that zlogin started in the zone. Their parent is outside the zone, so zinit gets
+    /// no signal when they end and has to poll. zinit polls at most 250 times, in the last seconds
+    /// of a zone.
     Strangers,
 }
 
@@ -104,7 +105,8 @@ enum End {
     Hurry,
 }
 
-/// Waits until `look` finds no process, the limit is over, or an order to end comes.
+/// Waits until `look` finds no process, the limit has passed, or another order to shut down
+/// arrives.
 fn wait_while(limit_ms: u64, mut look: impl FnMut() -> Left) -> End {
     let end = start::clock_ms() + limit_ms;
     loop {

@@ -3,7 +3,7 @@
 //! Each zone here is `unshare` with a chroot into a folder that sees the
 //! host's /usr and /dev; its parent passes on the signal that zinit dies of.
 
-// Its output is for the user who runs the test.
+// The tests print for the user who runs them.
 #![allow(clippy::disallowed_macros)]
 #![allow(clippy::missing_docs_in_private_items)]
 
@@ -22,8 +22,8 @@ const SIGTERM: i32 = 15;
 const SIGPWR: i32 = 30;
 const SIGRTMIN: i32 = 34;
 
-/// The program as it is shipped. A debug build of the tests comes with another
-/// form of it (see src/main.rs), so the real one is built beside, in a second.
+/// Returns the path of zinit as it is shipped. A debug build of the tests contains another form of
+/// zinit (see src/main.rs), so the tests build the release form separately, which takes a second.
 fn zinit() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -54,9 +54,9 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// Does something while no other test starts a process: until that executes its
-/// program, it has copies of our descriptors, and a file that is open for writing
-/// cannot be executed.
+/// Runs `act` while no other test starts a process. Until a new process executes its program, it
+/// has copies of the test's descriptors, and the kernel does not execute a file that is open for
+/// writing.
 fn between_starts<T>(act: impl FnOnce() -> T) -> T {
     let _held = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     act()
@@ -69,7 +69,7 @@ fn start(command: &mut Command) -> Child {
 struct Zone {
     parent: Child,
     console: BufReader<ChildStdout>,
-    /// Process 1, by its number on the host.
+    /// The process id on the host of the zone's process 1.
     init: u32,
     _root: tempfile::TempDir,
 }
@@ -125,7 +125,7 @@ impl Zone {
             .stdout(Stdio::piped());
         let mut parent = start(&mut unshare);
         let console = BufReader::new(parent.stdout.take().unwrap());
-        // From here on it is ended whatever happens.
+        // From this line on, the drop of `zone` ends the processes in every case.
         let mut zone = Self {
             parent,
             console,
@@ -155,7 +155,7 @@ impl Zone {
         assert!(start(&mut shell).wait().unwrap().success());
     }
 
-    /// Waits for the end. Returns the rest of the console's output, and the signal that
+    /// Waits for the end of the zone. Returns the rest of the console's output, and the signal that
     /// the parent of process 1 saw.
     fn ended(&mut self) -> (String, Option<i32>) {
         let mut rest = String::new();
@@ -171,7 +171,7 @@ impl Drop for Zone {
     }
 }
 
-/// The children of a process, including dead ones that are not reaped.
+/// Returns the children of a process, including zombies.
 fn children(pid: u32) -> Vec<u32> {
     let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     list.split_whitespace()
@@ -203,7 +203,7 @@ fn orphans_are_reaped_while_rc_zone_runs() {
         echo up
         exec sleep 1000",
     );
-    // rc.zone alone is left, and it is not waited for.
+    // Only rc.zone is left, and the test does not wait for rc.zone.
     until("orphans are gone", || {
         (children(zone.init).len() == 1).then_some(())
     });
@@ -290,8 +290,8 @@ fn a_second_order_does_not_wait() {
     assert_eq!(zone.line(), "zinit: power off\n");
     assert_eq!(zone.line(), "stop\n");
     zone.signal(SIGINT);
-    // The first order stands: power off, not reboot. Had it waited, it would have
-    // said that the stop takes too long.
+    // The first order remains in force: power off, not reboot. If zinit had waited for rc.zone,
+    // zinit would have printed that the stop takes too long.
     assert_eq!(zone.ended(), (String::new(), Some(SIGINT)));
 }
 
@@ -323,7 +323,7 @@ fn processes_that_entered_the_zone_are_ended_too() {
         .unwrap();
     zone.signal(SIGTERM);
     assert_eq!(zone.ended(), ("zinit: power off\n".into(), Some(SIGINT)));
-    // It had the time to end by itself.
+    // The process had time to end by itself.
     assert_eq!(stranger.wait().unwrap().code(), Some(9));
 }
 
