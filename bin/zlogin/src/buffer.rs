@@ -1,8 +1,9 @@
-//! Bytes between a reader and a writer of different speed.
+//! A buffer between a reader and a writer of different speed.
 
 use rustix::io::{Errno, Result};
 
-/// Maximum number of bytes that are held and moved at a time: the size of a pipe.
+/// Capacity of the buffer, and maximum number of bytes that are moved at a time: the size of a
+/// pipe.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Bytes that have been read and not yet been written.
@@ -36,7 +37,7 @@ impl Buffer {
         Ok(self.end)
     }
 
-    /// Writes until nothing is left, or more would have to wait, which is no error.
+    /// Writes until the buffer is empty, or until the next write would block, which is no error.
     pub fn drain(&mut self, mut write: impl FnMut(&[u8]) -> Result<usize>) -> Result<()> {
         while !self.is_empty() {
             match write(&self.bytes[self.begin..self.end]) {

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of zlogin.
 
 use std::ffi::OsString;
 
@@ -10,28 +10,29 @@ pub struct Call {
     pub zone: String,
     pub user: String,
     pub mode: Mode,
-    /// `-S`: no login, no su.
+    /// `-S`: start a shell without login or su.
     pub failsafe: bool,
-    /// `-n`.
+    /// `-n`: no standard input.
     pub no_input: bool,
-    /// `-Q`.
+    /// `-Q`: quiet.
     pub quiet: bool,
-    /// The escape character, none with `-E`.
+    /// The escape character; `None` with `-E`.
     pub escape: Option<u8>,
 }
 
 /// The kind of login.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// A session, or commands from standard input if that is no terminal.
+    /// A session, or a shell that reads commands from standard input if standard input is not a
+    /// terminal.
     Session,
-    /// A command; with a terminal of its own for `-i`.
+    /// A command; `-i` gives the command a terminal of its own.
     Command { words: Vec<String>, terminal: bool },
-    /// The console.
+    /// The console of the zone.
     Console { leave_on_halt: bool },
 }
 
-/// Why there is nothing to run.
+/// The reason why the command line starts nothing.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Problem {
     Help,
@@ -57,7 +58,7 @@ struct Flags {
     user: Option<String>,
 }
 
-/// Reads the words behind the program's name.
+/// Parses the command-line words that follow the program's name.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Call, Problem> {
     let mut flags = Flags::default();
     let mut words = lexopt::Parser::from_args(words);
@@ -75,7 +76,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Call, Problem>
             Short('?' | 'h') | Long("help") => return Err(Problem::Help),
             Value(zone) => {
                 let zone = zone.string()?;
-                // Options behind the zone's name are the command's.
+                // Options after the zone's name belong to the command.
                 let rest = words
                     .raw_args()?
                     .map(|word| word.string())
@@ -130,7 +131,7 @@ impl Flags {
     }
 }
 
-/// A character, or a backslash and its number in octal.
+/// Parses an escape character: a character, or a backslash and an octal number.
 fn character(text: &str) -> Result<u8, Problem> {
     let bad = || {
         Problem::Usage(format!(

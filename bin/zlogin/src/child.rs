@@ -8,8 +8,8 @@ use rustix::process::{
 };
 use sys::process::Child;
 
-/// The exit status, once the process has ended; a signal counts as a shell counts it.
-/// Does not wait. The process is reaped then, and no more in the way of a halt.
+/// Returns the exit status if the process has ended; a signal is counted as a shell counts it. Does
+/// not wait. Reaps an ended process, so that the process cannot delay a halt of the zone.
 pub fn status(child: &Child) -> Option<u8> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
     match waitid(WaitId::PidFd(child.pidfd.as_fd()), options) {
@@ -33,8 +33,9 @@ pub fn forward(child: &Child, number: i32) {
         return;
     };
     if let Some(group) = group_behind_su(child) {
-        // The zone chooses which process has that number. In its own pid namespace, where our
-        // children are now, the number belongs to no other process.
+        // The zone chooses the process that has this number. The helper sends the signal inside the
+        // zone's pid namespace, which zlogin's children are in, because there the number cannot be
+        // that of a host process.
         let sent = sys::process::fork(0, None, &[], || {
             u8::from(kill_process_group(group, signal).is_err())
         });
@@ -46,17 +47,17 @@ pub fn forward(child: &Child, number: i32) {
             }
         }
     }
-    // It is not reaped, so the number still is its own.
+    // The child is not reaped, so its number is still valid.
     let group = Pid::from_raw(child.pid);
     if group.is_none_or(|group| kill_process_group(group, signal).is_err()) {
-        // Not the leader of a group yet.
+        // The child is not yet the leader of a process group.
         let _ = sys::process::send_signal(child.pidfd.as_fd(), number);
     }
 }
 
-/// The process group of the command that su waits for, as the zone numbers it. su
-/// gives the command a session of its own; a signal to su itself would end only the
-/// shell, after two seconds and a message.
+/// Returns the process group of the command that su waits for, numbered in the zone's pid
+/// namespace. su starts the command in a session of its own. A signal to su itself would end only
+/// the shell, after two seconds and a message.
 fn group_behind_su(child: &Child) -> Option<Pid> {
     let pid = child.pid;
     if fs::read_to_string(format!("/proc/{pid}/comm")).ok()? != "su\n" {

@@ -1,4 +1,4 @@
-//! `zlogin -C`: the zone's console, over halts and boots.
+//! `zlogin -C`: connects to the zone's console, and stays connected while the zone halts and boots.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -23,14 +23,15 @@ use crate::terminal::{self, Raw};
 /// Maximum number of bytes that are sent at a time.
 const MAX_SENT_BYTES: usize = 4096;
 
-/// Interval between looks at a halted zone, and at the size of the window.
+/// Interval between checks whether a halted zone has booted, and between checks of the window's
+/// size.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Why the connection ended.
 enum End {
     /// The user left.
     Left,
-    /// The zone halted, or reboots.
+    /// The zone has halted or reboots.
     Gone,
     /// This signal ends zlogin.
     Signal(i32),
@@ -52,7 +53,7 @@ pub fn attach(host: &Host, call: &Call, leave_on_halt: bool) -> Result<u8, Strin
     loop {
         let end = match &connection {
             Some(socket) => pump(socket, &mut user)?,
-            // While it is halted: the user may leave, and now and then we look again.
+            // While the zone is halted, the user may leave, and zlogin polls for a new console.
             None => user.wait(None)?.unwrap_or(End::Gone),
         };
         match end {
@@ -63,7 +64,7 @@ pub fn attach(host: &Host, call: &Call, leave_on_halt: bool) -> Result<u8, Strin
             }
             End::Gone if leave_on_halt => break,
             End::Gone => {
-                // Unsent input was meant for the system that ran until now.
+                // Input that was not sent yet was meant for the system that has halted.
                 user.keyboard.clear();
                 connection = connect(host, &zone).unwrap_or(None);
             }
@@ -85,7 +86,7 @@ fn state_of(host: &Host, zone: &ZoneName) -> Result<Option<State>, String> {
     Ok(Some(state))
 }
 
-/// Joins the console of an active zone; `None` while it is halted.
+/// Connects to the console of an active zone. Returns `None` while the zone is halted.
 fn connect(host: &Host, zone: &ZoneName) -> Result<Option<OwnedFd>, String> {
     if !state_of(host, zone)?.is_some_and(State::is_active) {
         return Ok(None);
@@ -112,8 +113,8 @@ fn tell_size(socket: &OwnedFd) {
     }
 }
 
-/// Moves bytes both ways until one side is gone. Nothing here waits for zoneadmd or
-/// for the caller's terminal, so that the user can leave at any time.
+/// Moves bytes in both directions until one side closes. This loop never waits for zoneadmd or for
+/// the caller's terminal, so that the user can leave at any time.
 fn pump(socket: &OwnedFd, user: &mut User) -> Result<End, String> {
     let mut size = terminal::size();
     loop {
@@ -154,7 +155,7 @@ fn pump(socket: &OwnedFd, user: &mut User) -> Result<End, String> {
     }
 }
 
-/// The caller's terminal.
+/// The caller's terminal and the state of the user's input.
 struct User {
     keyboard: Keyboard,
     taken: Taken,
@@ -172,8 +173,8 @@ impl User {
         })
     }
 
-    /// Waits until something happens, or it is time to look again; shows output of the
-    /// zone, and reads input of the user.
+    /// Waits for input, output, a signal or the next poll. Shows output of the zone, and reads
+    /// input of the user.
     fn wait(&mut self, zone: Option<PollFd<'_>>) -> Result<Option<End>, String> {
         let timeout = Timespec::try_from(POLL_INTERVAL).ok();
         let mut watched = vec![PollFd::new(&self.taken, PollFlags::IN)];

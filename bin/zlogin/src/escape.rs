@@ -1,4 +1,4 @@
-//! The escape character: `~.` at the begin of a line leaves, `~~` sends one.
+//! The escape character: `~.` at the start of a line leaves the zone, and `~~` sends one `~`.
 
 /// Searches the input of the user for the escape character.
 #[derive(Debug)]
@@ -9,25 +9,25 @@ pub struct Escape {
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// At the begin of a line.
+    /// At the start of a line.
     Begin,
-    /// Behind an escape character at the begin of a line.
+    /// After an escape character at the start of a line.
     Seen,
-    /// Anywhere else.
+    /// Elsewhere in a line.
     Inside,
 }
 
-/// The result of a piece of input.
+/// The result of scanning a piece of input.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Typed {
-    /// The bytes that go to the zone.
+    /// The bytes to send to the zone.
     pub send: Vec<u8>,
-    /// Leave after sending.
+    /// True if zlogin must disconnect after it has sent these bytes.
     pub leave: bool,
 }
 
 impl Escape {
-    /// With this character, or none.
+    /// Creates a scanner for this escape character; `None` disables the escape.
     pub const fn new(character: Option<u8>) -> Self {
         Self {
             character,
@@ -35,7 +35,7 @@ impl Escape {
         }
     }
 
-    /// Takes a piece of input.
+    /// Scans a piece of input.
     pub fn typed(&mut self, input: &[u8]) -> Typed {
         let mut send = Vec::with_capacity(input.len());
         let Some(escape) = self.character else {
@@ -51,7 +51,8 @@ impl Escape {
                     continue;
                 }
                 State::Seen if byte == b'.' => return Typed { send, leave: true },
-                // Not for us after all: the character that was held back goes first.
+                // This is no escape sequence, so the escape character that was held back is sent
+                // first.
                 State::Seen if byte != escape => send.push(escape),
                 _ => {}
             }

@@ -1,4 +1,4 @@
-//! Running something inside a zone.
+//! Runs a login, a shell or a command inside a zone.
 
 use std::ffi::CString;
 use std::io::IsTerminal;
@@ -40,7 +40,7 @@ pub fn run(host: &Host, call: &Call) -> Result<u8, String> {
     }
 }
 
-/// In the zone: becomes the login, su or shell that was asked for.
+/// Replaces the process in the zone by the login, su or shell that the caller asked for.
 pub fn become_command(zone: &RunningZone, call: &Call, command: Option<&str>) -> u8 {
     let attempts: Vec<Vec<String>> = attempts(call, command);
     let mut problem = "the zone has no shell".to_owned();
@@ -65,8 +65,8 @@ pub fn become_command(zone: &RunningZone, call: &Call, command: Option<&str>) ->
     NOT_RUN
 }
 
-/// Becomes a user of a zone that has no su, and then that user's shell. Returns the reason when
-/// that failed.
+/// Becomes a user of a zone that has no su, and then executes that user's shell. Returns the reason
+/// if either fails.
 fn become_user(zone: &RunningZone, call: &Call, command: Option<&str>) -> String {
     let user = match user::find(&call.user) {
         Ok(user) => user,
@@ -74,7 +74,7 @@ fn become_user(zone: &RunningZone, call: &Call, command: Option<&str>) -> String
     };
     let shell = match command {
         Some(command) => vec![user.shell.clone(), "-c".to_owned(), command.to_owned()],
-        // A shell of a session is told by its name that it is one.
+        // A leading dash in its name tells a shell that it is a login shell.
         None => vec![format!("-{}", user.shell)],
     };
     let mut program = match program(zone, user.shell.clone(), &shell) {
@@ -98,7 +98,7 @@ fn become_user(zone: &RunningZone, call: &Call, command: Option<&str>) -> String
     }
 }
 
-/// Returns the programs to try, the best first: a zone from an image may lack login or su.
+/// Returns the programs to try, in order of preference: a zone from an image may lack login or su.
 fn attempts(call: &Call, command: Option<&str>) -> Vec<Vec<String>> {
     let words = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
     let user = call.user.as_str();
@@ -122,8 +122,9 @@ fn attempts(call: &Call, command: Option<&str>) -> Vec<Vec<String>> {
     all
 }
 
-/// Returns the path of a program. As a user of the zone would start it, so its own links count; and
-/// by its name, so that it may be a script, or for a processor that is emulated.
+/// Returns the path of a program, found as a user of the zone would find it: links of the zone are
+/// followed. The program is executed by its path, so it may be a script or a program for an
+/// emulated processor.
 fn find(name: &str) -> Option<String> {
     FOLDERS.iter().find_map(|folder| {
         let path = format!("{folder}/{name}");

@@ -1,4 +1,4 @@
-//! Passes the user's keys into a zone that may not read them.
+//! Passes the user's keys into a zone whose programs may not read them.
 
 use std::io::IsTerminal;
 
@@ -7,17 +7,17 @@ use rustix::io::{Errno, Result, read, write};
 use crate::escape::Escape;
 use crate::terminal;
 
-/// Most bytes that wait for the zone. Of a keyboard more are dropped, with a bell, as terminals do:
-/// the user must be able to leave.
+/// Maximum number of input bytes that wait for the zone. Further input from a keyboard is dropped
+/// with a bell, as terminals do, so that the user can still type the escape sequence.
 const MAX_WAITING_BYTES: usize = 1 << 20;
 
 /// Maximum number of bytes that are read at a time.
 const READ_BYTES: usize = 4096;
 
-/// Makes most terminals ring.
+/// The character that makes most terminals ring.
 const BELL: &[u8] = b"\x07";
 
-/// Standard input, watched for the escape character.
+/// Standard input, scanned for the escape character.
 #[derive(Debug)]
 pub struct Keyboard {
     escape: Escape,
@@ -28,7 +28,7 @@ pub struct Keyboard {
 }
 
 impl Keyboard {
-    /// With this escape character, or none.
+    /// Creates the reader with this escape character; `None` disables the escape.
     pub fn new(escape: Option<u8>) -> Self {
         Self {
             escape: Escape::new(escape),
@@ -39,12 +39,13 @@ impl Keyboard {
         }
     }
 
-    /// True as long as it is to be watched. Input that is not from a terminal can wait.
+    /// Returns true while standard input should be polled. Input that is not from a terminal can
+    /// wait.
     pub fn listens(&self) -> bool {
         self.open && (self.is_terminal || self.waiting.len() < MAX_WAITING_BYTES)
     }
 
-    /// True behind the end of input.
+    /// Returns true after the end of the input.
     pub const fn is_closed(&self) -> bool {
         !self.open
     }
@@ -54,12 +55,12 @@ impl Keyboard {
         self.left
     }
 
-    /// Reads once, when there is something to read.
+    /// Reads once from standard input, if input is available.
     pub fn read(&mut self) {
         let mut piece = [0; READ_BYTES];
         match read(terminal::stdin(), &mut piece) {
             Err(Errno::AGAIN | Errno::INTR) => {}
-            // Another job has the terminal; the caller looks again.
+            // Another job has the terminal, so the caller polls again.
             Err(Errno::IO) if self.is_terminal && terminal::in_background() => {}
             Ok(0) | Err(_) => self.open = false,
             Ok(length) => {
@@ -80,7 +81,7 @@ impl Keyboard {
         self.waiting.clear();
     }
 
-    /// True when something waits to be sent.
+    /// Returns true if input waits to be sent.
     pub fn has_more(&self) -> bool {
         !self.waiting.is_empty()
     }

@@ -1,4 +1,5 @@
-//! A command in a kernel zone: its agent runs it, and returns its output at the end.
+//! Runs a command in a kernel zone: the agent of the guest runs the command and returns all output
+//! when the command has ended.
 
 use std::io::{IsTerminal, Read, Write};
 
@@ -12,10 +13,10 @@ use store::xml;
 
 use crate::call::{Call, Mode};
 
-/// Maximum number of bytes of standard input that are sent along.
+/// Maximum number of bytes of standard input that zlogin sends with the command.
 const MAX_INPUT_BYTES: u64 = 1 << 20;
 
-/// Runs the command if the zone is a kernel zone; `None` if it is another.
+/// Runs the command if the zone is a kernel zone. Returns `None` for other zones.
 pub fn run(host: &Host, zone: &ZoneName, call: &Call) -> Result<Option<u8>, String> {
     let entrance = entrance(host, zone).map_err(|error| flatten(&error))?;
     let words = match (entrance, &call.mode) {
@@ -46,8 +47,8 @@ pub fn run(host: &Host, zone: &ZoneName, call: &Call) -> Result<Option<u8>, Stri
     Ok(Some(ended.status))
 }
 
-/// Returns the way of a command into a zone. A zone that does not run is entered by its
-/// namespaces: opening them reports its state.
+/// Returns how a command enters the zone. A zone that is not running is entered by its namespaces,
+/// because opening the namespaces reports the zone's state.
 fn entrance(host: &Host, zone: &ZoneName) -> Result<Entrance, Error> {
     let index = Index::load(&host.root)?;
     let Some(entry) = index.find(zone) else {
@@ -63,7 +64,7 @@ fn entrance(host: &Host, zone: &ZoneName) -> Result<Entrance, Error> {
     })
 }
 
-/// Returns the input of the command: all that exists, as none can follow.
+/// Returns all of standard input: the agent takes no further input after the start of the command.
 fn input(call: &Call) -> Result<Option<Vec<u8>>, String> {
     if call.no_input || std::io::stdin().is_terminal() {
         return Ok(None);

@@ -1,10 +1,10 @@
 //! A command with three streams and no terminal.
 //!
-//! The command has pipes, and zlogin moves the bytes: with a descriptor of the caller's terminal it
-//! could type into the caller's shell, or continue to read the user's input after its end. zlogin
-//! returns when the command has ended and all output of the command and its children until then is
-//! written; a process that it leaves in the background and that keeps the pipes open is not waited
-//! for.
+//! The command has pipes, and zlogin moves the bytes. A command that had a descriptor of the
+//! caller's terminal could type into the caller's shell, or continue to read the user's input after
+//! zlogin has ended. zlogin returns when the command has ended and zlogin has written all output
+//! that the command and its children produced until then. zlogin does not wait for a background
+//! process that keeps the pipes open.
 
 use std::io::IsTerminal;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,7 +23,7 @@ use crate::call::Call;
 use crate::sink::Sink;
 use crate::{child, inside, terminal};
 
-/// Number of pieces of a stream that are moved before the other streams get their turn.
+/// Number of pieces of a stream that are moved before zlogin serves the other streams.
 const PIECES_PER_TURN: usize = 16;
 
 /// Interval at which a zlogin in the background checks whether it is in the foreground again.
@@ -76,7 +76,7 @@ fn do_not_wait(pipe: &OwnedFd) -> Result<(), String> {
         .map_err(|errno| format!("could not make a pipe: {errno}"))
 }
 
-/// Moves bytes until the command has ended and its output is written.
+/// Relays the three streams until the command has ended and its output is written.
 fn relay(child: &Child, taken: &Taken, input: &mut Input, outputs: &mut [Output; 2]) -> u8 {
     let mut status = None;
     loop {
@@ -119,15 +119,15 @@ fn relay(child: &Child, taken: &Taken, input: &mut Input, outputs: &mut [Output;
     }
 }
 
-/// From the zone to one of the caller's streams.
+/// Moves output of the zone to one of the caller's streams.
 struct Output {
-    /// `None` behind its end.
+    /// The pipe from the zone; `None` after its end.
     from: Option<OwnedFd>,
     to: Sink,
     buffer: Buffer,
-    /// The number of bytes that still count.
+    /// Maximum number of bytes still to be read from the pipe.
     left: u64,
-    /// Why the caller's stream takes no more, if it should.
+    /// The error of the caller's stream, if writing to it failed.
     problem: Option<Errno>,
 }
 
@@ -154,7 +154,7 @@ impl Output {
         }
     }
 
-    /// The command has ended: the pipe now holds the rest of its output.
+    /// Called when the command has ended: from now on only the bytes that are in the pipe are read.
     fn end(&mut self) {
         let waiting = self.from.as_ref().map(rustix::io::ioctl_fionread);
         self.left = waiting.and_then(Result::ok).unwrap_or(0);
@@ -195,13 +195,14 @@ impl Output {
     }
 }
 
-/// From the caller's standard input to the zone.
+/// Moves the caller's standard input to the zone.
 struct Input {
-    /// `None` when the zone reads no more or there is nothing more to read.
+    /// The pipe to the zone; `None` if the zone has closed the pipe or the input has ended.
     to: Option<OwnedFd>,
     buffer: Buffer,
     is_terminal: bool,
-    /// In the background of the terminal, where another program has the keyboard.
+    /// True while zlogin is a background job of the terminal, and another program reads the
+    /// keyboard.
     away: bool,
 }
 
@@ -215,14 +216,15 @@ impl Input {
         }
     }
 
-    /// Returns the place of standard input in `watched`.
+    /// Adds the descriptors to poll to `watched`. Returns the index of standard input in `watched`,
+    /// if it is added.
     fn watch<'a>(&'a self, watched: &mut Vec<PollFd<'a>>) -> Option<usize> {
         let to = self.to.as_ref()?;
         if !self.buffer.is_empty() {
             watched.push(PollFd::new(to, PollFlags::OUT));
             return None;
         }
-        // Without a request, it tells of a reader that is gone.
+        // With no requested events, poll(2) still reports a pipe whose reader has closed it.
         watched.push(PollFd::new(to, PollFlags::empty()));
         if self.away {
             return None;
@@ -248,7 +250,7 @@ impl Input {
                 .fill(u64::MAX, |space| read(terminal::stdin(), space))
             {
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                // Put into the background at this moment.
+                // zlogin was put into the background just now.
                 Err(Errno::IO) if self.is_terminal && terminal::in_background() => {
                     self.away = true;
                 }
@@ -265,7 +267,7 @@ impl Input {
     }
 }
 
-/// True when the zone has closed its end of the pipe.
+/// Returns true if the zone has closed the read side of the pipe.
 fn is_abandoned(pipe: &OwnedFd) -> bool {
     let mut state = [PollFd::new(pipe, PollFlags::empty())];
     poll(&mut state, Some(&Timespec::default())).is_ok_and(|count| count > 0)

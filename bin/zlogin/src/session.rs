@@ -19,30 +19,31 @@ use crate::sink::Sink;
 use crate::terminal::{self, Raw};
 use crate::{child, inside};
 
-/// Interval between looks at the size of the window.
+/// Interval between checks of the window's size.
 const WINDOW_POLL_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 500_000_000,
 };
 
-/// Maximum number of bytes that are shown after the end of a session: a program in the background
-/// could write to the terminal without end.
+/// Maximum number of bytes that are shown after the end of a session. Without a bound, a background
+/// program could write to the terminal for ever.
 const MAX_FINAL_BYTES: u64 = 1 << 20;
 
 /// The end of a session.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
-    /// The user left it, or its terminal is gone.
+    /// The user left the session, or the user's terminal is gone.
     Left,
-    /// The program has ended with this status.
+    /// The program has ended with this exit status.
     Ended(u8),
-    /// Nothing has the terminal open any more.
+    /// No process has the zone's terminal open any more.
     Closed,
     /// This signal ends zlogin.
     Signal(i32),
 }
 
-/// A terminal of the zone's own stands between the zone and the caller's.
+/// Runs a session or a command on a terminal of the zone, and relays between this terminal and the
+/// caller's terminal.
 pub fn run(zone: &RunningZone, call: &Call, command: Option<&str>) -> Result<u8, String> {
     let (ours, theirs) = rustix::net::socketpair(
         rustix::net::AddressFamily::UNIX,
@@ -75,7 +76,8 @@ pub fn run(zone: &RunningZone, call: &Call, command: Option<&str>) -> Result<u8,
     fcntl_getfl(&controller)
         .and_then(|flags| fcntl_setfl(&controller, flags | OFlags::NONBLOCK))
         .map_err(|errno| format!("could not use a terminal of the zone: {errno}"))?;
-    // The zone's name of its terminal is shown, so it must be only a number.
+    // The message shows the name that the zone reports for its terminal, so only digits are taken
+    // from the name.
     let number: String = name.chars().filter(char::is_ascii_digit).take(10).collect();
     if !call.quiet {
         println!("[Connected to zone '{}' pts/{number}]", call.zone);
@@ -83,9 +85,10 @@ pub fn run(zone: &RunningZone, call: &Call, command: Option<&str>) -> Result<u8,
     let raw = Raw::enter();
     let mut end = pump(&controller, &child, &taken, &mut Keyboard::new(call.escape));
     drop(raw);
-    // Hangs up on the remaining processes of the session.
+    // Closing the controller hangs up the remaining processes of the session.
     drop(controller);
-    // A session is over with its terminal; of a command the status counts.
+    // A session ends when its terminal closes. For a command zlogin waits, because the exit status
+    // counts.
     if end == End::Closed && command.is_some() {
         end = wait(&child, &taken);
     }
@@ -95,7 +98,7 @@ pub fn run(zone: &RunningZone, call: &Call, command: Option<&str>) -> Result<u8,
     if !call.quiet {
         println!("\n[Connection to zone '{}' pts/{number} closed]", call.zone);
     }
-    // A session always ends well.
+    // The exit status of an interactive session is always 0.
     Ok(match (command, end) {
         (None, _) => cli::status::OK,
         (Some(_), End::Ended(status)) => status,
@@ -103,9 +106,9 @@ pub fn run(zone: &RunningZone, call: &Call, command: Option<&str>) -> Result<u8,
     })
 }
 
-/// The terminal that the process in the zone made, and its name; `None` when it made
-/// none, or the user does not want to wait for it: the zone's file system may be one
-/// that never answers.
+/// Returns the terminal that the process in the zone created, and its name. Returns `None` if the
+/// process created no terminal, or if the user stops waiting: the zone's file system may never
+/// answer.
 fn receive_terminal(ours: &OwnedFd, child: &Child, taken: &Taken) -> Option<(OwnedFd, String)> {
     loop {
         let mut watched = [
@@ -126,7 +129,7 @@ fn receive_terminal(ours: &OwnedFd, child: &Child, taken: &Taken) -> Option<(Own
     }
 }
 
-/// In the zone: makes a terminal of the zone's and takes it as the controlling one.
+/// Runs in the zone: opens a terminal of the zone and makes it the controlling terminal.
 fn take_terminal(to_zlogin: &OwnedFd, size: Winsize) -> Result<(), String> {
     use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, ptsname, unlockpt};
     let text = |errno: Errno| errno.to_string();
@@ -150,7 +153,7 @@ fn take_terminal(to_zlogin: &OwnedFd, size: Winsize) -> Result<(), String> {
     rustix::stdio::dup2_stderr(&terminal).map_err(text)
 }
 
-/// Waits for the end of the process without a terminal.
+/// Waits until the process ends, without relaying a terminal.
 fn wait(child: &Child, taken: &Taken) -> End {
     loop {
         if let Some(number) = taken.next() {
@@ -167,8 +170,8 @@ fn wait(child: &Child, taken: &Taken) -> End {
     }
 }
 
-/// Moves bytes both ways until the session is over. Nothing here waits for the zone
-/// or for the caller's terminal, so that the user can leave at any time.
+/// Moves bytes in both directions until the session is over. This loop never waits for the zone or
+/// for the caller's terminal, so that the user can leave at any time.
 fn pump(controller: &OwnedFd, child: &Child, taken: &Taken, keyboard: &mut Keyboard) -> End {
     let mut size = terminal::size();
     let mut screen = Sink::new(rustix::stdio::stdout());
@@ -216,7 +219,7 @@ fn pump(controller: &OwnedFd, child: &Child, taken: &Taken, keyboard: &mut Keybo
             match shown.fill(left, |space| read(controller, space)) {
                 Err(Errno::AGAIN | Errno::INTR) if !hung_up => {
                     if let Some(status) = ended {
-                        // Nothing is left to be shown.
+                        // No output is left to show.
                         return End::Ended(status);
                     }
                 }

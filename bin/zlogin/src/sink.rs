@@ -1,4 +1,4 @@
-//! Writing to the caller's streams without ever waiting for who reads them.
+//! Writes to the caller's streams without ever waiting for their readers.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
@@ -8,11 +8,12 @@ use rustix::io::{Errno, Result, write};
 use rustix::net::{SendFlags, send};
 use rustix::time::Timespec;
 
-/// Number of bytes that fit into a pipe (PIPE_BUF), and a little into a terminal, when poll(2) says
-/// that it can be written to.
+/// Maximum number of bytes per write to a stream that cannot be made non-blocking: PIPE_BUF, which
+/// fits into a pipe when poll(2) reports that the pipe is writable.
 const ATOMIC_BYTES: usize = 4096;
 
-/// A stream of the caller's. It is shared with other processes, so its own flags are left alone.
+/// One of the caller's output streams. Other processes share the stream, so its file status flags
+/// are not changed.
 #[derive(Debug)]
 pub struct Sink {
     stream: BorrowedFd<'static>,
@@ -22,28 +23,28 @@ pub struct Sink {
 /// The ways to write without waiting.
 #[derive(Debug)]
 enum Way {
-    /// It never waits: a file.
+    /// A plain write: the stream is a file, which never blocks.
     Plainly,
-    /// A socket can be told with each call.
+    /// send(2) with MSG_DONTWAIT: the stream is a socket.
     Send,
-    /// A pipe or terminal, opened once more with a flag of our own.
+    /// A second, non-blocking descriptor of the same pipe or terminal.
     Again(OwnedFd),
-    /// Little by little.
+    /// A poll(2) before each small write.
     Carefully,
 }
 
 impl Sink {
-    /// For one of the standard streams.
+    /// Creates a sink for one of the standard streams.
     pub const fn new(stream: BorrowedFd<'static>) -> Self {
         Self { stream, way: None }
     }
 
-    /// Returns the descriptor whose readiness to wait for.
+    /// Returns the descriptor to poll for writability.
     pub const fn stream(&self) -> BorrowedFd<'static> {
         self.stream
     }
 
-    /// Writes some of the bytes; [`Errno::AGAIN`] when it would have to wait.
+    /// Writes some of the bytes. Fails with [`Errno::AGAIN`] if the write would block.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         if self.way.is_none() {
             self.way = Some(way(self.stream)?);
@@ -73,7 +74,7 @@ fn way(stream: BorrowedFd<'static>) -> Result<Way> {
         FileType::Socket => return Ok(Way::Send),
         FileType::Fifo => {}
         FileType::CharacterDevice if rustix::termios::isatty(stream) => {
-            // Opening this device makes a new terminal.
+            // Opening this device, /dev/ptmx, would create a new terminal.
             if (
                 rustix::fs::major(stat.st_rdev),
                 rustix::fs::minor(stat.st_rdev),
@@ -88,7 +89,7 @@ fn way(stream: BorrowedFd<'static>) -> Result<Way> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     match openat(CWD, path, flags, Mode::empty()) {
         Ok(again) => Ok(Way::Again(again)),
-        // A pipe without a reader.
+        // The pipe has no reader.
         Err(Errno::NXIO) => Err(Errno::PIPE),
         Err(_) => Ok(Way::Carefully),
     }

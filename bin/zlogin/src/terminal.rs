@@ -8,12 +8,12 @@ use rustix::termios::{
 };
 use sys::signals::{self, Taken};
 
-/// The terminal in raw mode, as it was again when dropped.
+/// Standard input in raw mode. Dropping this value restores the former mode.
 #[derive(Debug)]
 pub struct Raw(Termios);
 
 impl Raw {
-    /// Puts standard input into raw mode; `None` when it is no terminal.
+    /// Puts standard input into raw mode. Returns `None` if standard input is not a terminal.
     pub fn enter() -> Option<Self> {
         let before = tcgetattr(stdin()).ok()?;
         let mut raw = before.clone();
@@ -25,14 +25,15 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // Without draining: the terminal may be stopped, and draining would wait for it.
+        // The mode is restored without draining the output, because draining would block on a
+        // stopped terminal.
         let _ = tcsetattr(stdin(), OptionalActions::Now, &self.0);
     }
 }
 
-/// Takes the signals that end programs, so that none leaves a raw terminal or a process in the zone
-/// behind. The terminal can no longer stop zlogin: it must be able to reap its child when the zone
-/// halts.
+/// Takes over the signals that end programs, so that no signal leaves a raw terminal or a process
+/// in the zone behind. The terminal can then no longer stop zlogin, which must be able to reap its
+/// child when the zone halts.
 pub fn take_signals() -> Result<Taken, String> {
     let numbers = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM].map(Signal::as_raw);
     let taken =
@@ -41,18 +42,19 @@ pub fn take_signals() -> Result<Taken, String> {
     Ok(taken)
 }
 
-/// True when another job has the terminal on standard input.
+/// Returns true if standard input is a terminal and another job is in its foreground.
 pub fn in_background() -> bool {
     tcgetpgrp(stdin()).is_ok_and(|group| group != getpgrp())
 }
 
-/// Rows and columns, when standard input is a terminal.
+/// Returns the rows and columns of standard input, if it is a terminal.
 pub fn size() -> Option<Winsize> {
     tcgetwinsize(stdin()).ok()
 }
 
-/// Returns the size of the caller's terminal: that of standard input, output or error, or the
-/// usual one when none is a terminal that knows its size. Some programs make nothing of 0 and 0.
+/// Returns the size of the caller's terminal: the size of standard input, output or error, or a
+/// common default if none of the three is a terminal with a known size. Some programs fail with a
+/// size of 0 by 0.
 pub fn size_or_common() -> Winsize {
     const COMMON: Winsize = Winsize {
         ws_row: 24,
@@ -66,12 +68,12 @@ pub fn size_or_common() -> Winsize {
     known.next().unwrap_or(COMMON)
 }
 
-/// True when both have the same rows and columns.
+/// Returns true if the two sizes have the same rows and columns.
 pub fn same_size(one: &Winsize, other: &Winsize) -> bool {
     (one.ws_row, one.ws_col) == (other.ws_row, other.ws_col)
 }
 
-/// Standard input.
+/// Returns the descriptor of standard input.
 pub fn stdin() -> BorrowedFd<'static> {
     rustix::stdio::stdin()
 }

@@ -1,4 +1,4 @@
-//! A user of a zone that has no su: found in the zone's own files, from within it.
+//! Looks up a user in the files of a zone that has no su. The calling process is inside the zone.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -7,13 +7,13 @@ use std::io::Read;
 use rustix::fs::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-/// Maximum size of a file of users or groups, in bytes.
+/// Maximum size of /etc/passwd or /etc/group, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Greatest number of groups that a user may be in, as the kernel has it.
+/// Maximum number of groups of a user: the limit of the kernel (NGROUPS_MAX).
 const MAX_GROUPS: usize = 65_536;
 
-/// A user as /etc/passwd and /etc/group have it.
+/// A user as listed in /etc/passwd and /etc/group of the zone.
 #[derive(Debug, PartialEq, Eq)]
 pub struct User {
     name: String,
@@ -28,12 +28,12 @@ pub struct User {
 /// Finds a user in the files of the zone that the caller is in.
 ///
 /// # Errors
-/// A text when there is no such user.
+/// Fails with a message if the user does not exist.
 pub fn find(name: &str) -> Result<User, String> {
     let read = |path: &str| -> String {
         let mut bytes = Vec::new();
         let opened = File::open(path);
-        // A zone without one has no groups.
+        // In a zone without /etc/group, users have no supplementary groups.
         let _ = opened.and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut bytes));
         String::from_utf8_lossy(&bytes).into_owned()
     };
@@ -68,7 +68,7 @@ fn parse(name: &str, passwd: &str, group: &str) -> Option<User> {
 }
 
 impl User {
-    /// Returns the settings of a login of this user.
+    /// Returns the environment variables of a login of this user.
     pub fn environment(&self) -> Vec<CString> {
         let settings = [
             ("HOME", &self.home),
@@ -82,11 +82,11 @@ impl User {
         text.filter_map(|text| CString::new(text).ok()).collect()
     }
 
-    /// Gives up all that the calling process, which is root, may do beyond this user, and goes
-    /// to the user's home, or to / when there is none.
+    /// Drops all privileges of the calling root process beyond those of this user. Changes to the
+    /// user's home, or to / if the home does not exist.
     ///
     /// # Errors
-    /// The kernel's word.
+    /// Fails with the error of the kernel.
     pub fn become_it(&self) -> rustix::io::Result<()> {
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
         let own = [self.gid].into_iter().chain(self.groups.iter().copied());
