@@ -72,8 +72,8 @@ fn balance(call: &Call, dry_run: bool) -> u8 {
     }
 }
 
-/// The host and the zones of a subcommand that is not delegated; the exit status where it
-/// must not go on.
+/// Returns the host and the zones of a subcommand that zoneauthd does not run. Fails with the exit
+/// status if the subcommand must stop.
 pub fn admitted(call: &Call) -> Result<(Host, Vec<ZoneName>), u8> {
     let verb = call.verb.as_str();
     if call.zones.is_empty() && call.uuid.is_none() {
@@ -180,8 +180,9 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
     })
 }
 
-/// The zones that could be uninstalled as things stand, after telling why the others
-/// cannot; and the status that the others make. The verb itself looks again, locked.
+/// Returns the zones that can be uninstalled in their present state, and the exit status for the
+/// other zones. Prints an error for each other zone. The verb checks the state again under the
+/// zone's lock.
 fn can_be_uninstalled(host: &Host, zones: &[ZoneName]) -> (Vec<ZoneName>, u8) {
     let mut status = cli::status::OK;
     let index = match Index::load(&host.root) {
@@ -211,7 +212,8 @@ fn can_be_uninstalled(host: &Host, zones: &[ZoneName]) -> (Vec<ZoneName>, u8) {
 
 /// Warns at verify of settings that are stored but have no effect yet.
 fn warn_of_what_has_no_effect(host: &Host, zone: &ZoneName) {
-    // Verify has just read it; should it be gone now there is nothing to say.
+    // Verify has just read the configuration. If the file is gone now, there are no settings to
+    // warn of.
     let Ok(config) = store::xml::load(&host.root, zone) else {
         return;
     };
@@ -220,7 +222,7 @@ fn warn_of_what_has_no_effect(host: &Host, zone: &ZoneName) {
     }
 }
 
-/// Asks before something is lost; an exit status when it must not go on.
+/// Asks for confirmation before data is lost. Returns an exit status if the subcommand must stop.
 fn ask(verb: &str, deed: &str, zones: &[ZoneName]) -> Option<u8> {
     if !cli::prompt::can_ask() {
         eprintln!("zoneadm: Input not from terminal and -F not specified: {verb} not done.");

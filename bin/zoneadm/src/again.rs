@@ -1,4 +1,4 @@
-//! `zoneadm boot-again`: a zoneadmd starts it for a zone that rebooted itself.
+//! `zoneadm boot-again`: zoneadmd starts this private subcommand for a zone that rebooted itself.
 
 use std::fs::File;
 
@@ -7,13 +7,13 @@ use zone::boot::{LOCK_OF_AGAIN, boot_again};
 use crate::call::Call;
 use crate::{act, usage};
 
-/// Boots the zone; its zoneadmd has handed on the zone's lock.
+/// Boots the zone under the zone's lock, which its zoneadmd has passed to this process.
 pub fn run(call: &Call) -> u8 {
     let reboots = match call.rest.as_slice() {
         [reboots] => reboots.parse().ok(),
         _ => None,
     };
-    // To people it is no subcommand.
+    // A user cannot call this subcommand, so the error is that of an unknown subcommand.
     let Some((reboots, lock)) = reboots.zip(sys::inherited::take(LOCK_OF_AGAIN).ok()) else {
         return usage::unknown(&call.verb);
     };

@@ -1,4 +1,4 @@
-//! `zoneadm attach`: its options, and the look at a manifest alone.
+//! `zoneadm attach`: its options, and the check of a manifest alone.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,8 @@ use zone::attach::{Options, Script, Update, UpdaterError, check as compare, read
 use crate::call::Call;
 use crate::report;
 
-/// Reads the options; nothing when help was asked for. The path is that of `-n`.
+/// Reads the options. Returns `None` if the user asked for help. The returned path is the manifest
+/// of `-n`.
 pub fn parse(words: &[String]) -> Result<Option<(Options, Option<PathBuf>)>, String> {
     let mut options = Options::default();
     let mut manifest = None;
@@ -60,7 +61,7 @@ pub fn parse(words: &[String]) -> Result<Option<(Options, Option<PathBuf>)>, Str
     Ok(Some((options, manifest)))
 }
 
-/// Asks the package manager of a root how it updates packages.
+/// Returns the script with which the package manager of a root updates packages.
 pub fn updater(root: &Path, wanted: &[String]) -> Result<Script, UpdaterError> {
     let manager = manager::of(root).ok_or("it has no package manager that is known")?;
     let order = match wanted {
@@ -76,8 +77,8 @@ fn value(words: &mut lexopt::Parser) -> Result<String, String> {
     value.map_err(|error| error.to_string())
 }
 
-/// `attach -n`: checks whether the zone of a manifest could be attached here. There need
-/// be no such zone.
+/// `attach -n`: checks whether the zone of a manifest could be attached here. The zone need not be
+/// configured.
 pub fn check(call: &Call, path: &Path) -> u8 {
     let read = read_manifest(path, &mut std::io::stdin().lock());
     let named = call.zones.first().cloned();

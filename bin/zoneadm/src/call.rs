@@ -1,4 +1,4 @@
-//! The command line up to the subcommand.
+//! The command line of zoneadm up to the subcommand.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use lexopt::prelude::*;
 /// The command line of zoneadm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// `-R`.
+    /// `-R`: the alternate root.
     pub root: Option<PathBuf>,
     /// `-z`, each a name, a glob or a range.
     pub zones: Vec<String>,
-    /// `-u`.
+    /// `-u`: the uuid of the zone.
     pub uuid: Option<String>,
     /// The subcommand.
     pub verb: String,
@@ -20,10 +20,10 @@ pub struct Call {
     pub rest: Vec<String>,
 }
 
-/// Why there is nothing to run.
+/// The reason why the command line starts no subcommand.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// Help was asked for, about a subcommand perhaps.
+    /// The user asked for help, perhaps about a subcommand.
     Help(Option<String>),
     /// There is no subcommand.
     Nothing,
@@ -37,7 +37,7 @@ impl From<lexopt::Error> for Problem {
     }
 }
 
-/// Reads the command line; `words` are those behind the program's name.
+/// Parses the command line; `words` are the arguments after the program's name.
 pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
     let (mut root, mut zones, mut uuid) = (None, Vec::new(), None);
     let mut words = lexopt::Parser::from_args(words);

@@ -65,8 +65,8 @@ fn check(host: &Host, options: Options) -> Result<u8, String> {
     })
 }
 
-/// Returns the findings with their fates: those that were found before and exist no more were
-/// removed. Later findings are left, too.
+/// Returns the findings with their fates: findings of the first check that no longer exist were
+/// removed. Findings that only the second check made are reported as left.
 fn repaired(before: Vec<Finding>, after: Vec<Finding>) -> Vec<Row> {
     let same = |a: &Finding, b: &Finding| (a.kind, &a.path) == (b.kind, &b.path);
     let removed = before

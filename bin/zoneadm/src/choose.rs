@@ -6,11 +6,11 @@ use store::index::Index;
 
 use crate::call::Call;
 
-/// The host, and the zones that are meant.
+/// Returns the host, and the zones that the command line selects.
 pub fn prepare(call: &Call) -> Result<(Host, Vec<ZoneName>), String> {
     let host = cli::host(call.root.as_deref()).map_err(|error| error.to_string())?;
     let plain = call.uuid.is_none() && !call.zones.iter().any(|zone| cli::select::is_pattern(zone));
-    // Names stand for themselves: whether there is such a zone the verb will see.
+    // A plain name needs no index: the verb checks whether the zone exists.
     let index = match plain {
         true => Index::default(),
         false => Index::load(&host.root).map_err(|error| flatten(&error))?,
@@ -19,7 +19,7 @@ pub fn prepare(call: &Call) -> Result<(Host, Vec<ZoneName>), String> {
     Ok((host, zones))
 }
 
-/// The zones that -u or -z name; -u wins when it names one.
+/// Returns the zones that -u or -z select. If -u matches a zone, -z is ignored.
 pub fn chosen(call: &Call, index: &Index) -> Result<Vec<ZoneName>, String> {
     if let Some(text) = &call.uuid {
         let uuid = text.parse().map_err(|error| format!("{error}"))?;
@@ -38,7 +38,7 @@ pub fn chosen(call: &Call, index: &Index) -> Result<Vec<ZoneName>, String> {
         .collect();
     let words = call.zones.iter().map(String::as_str);
     cli::select::resolve(words, &known).map_err(|error| match error {
-        // A name that no zone can have is simply no zone's.
+        // No zone can have a malformed name, so the error is that of an unknown zone.
         cli::select::Error::Name(bad) => format!("{}: No such zone configured", bad.0),
         other => other.to_string(),
     })

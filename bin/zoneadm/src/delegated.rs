@@ -1,4 +1,5 @@
-//! For those who are not root: zoneauthd does it for whom the zone's configuration names.
+//! Subcommands for users who are not root: zoneauthd runs a subcommand for a user whom the zone's
+//! configuration names.
 
 use std::ffi::OsString;
 
@@ -8,9 +9,9 @@ use cli::delegate::{self, Input};
 use crate::call::Call;
 use crate::choose;
 
-/// Asks zoneauthd to run the subcommand. `asks` tells whether it has a question.
+/// Asks zoneauthd to run the subcommand. `asks` is true if the subcommand asks the user a question.
 pub fn run(call: &Call, asks: bool) -> u8 {
-    // Zones are named one by one: this program expands globs and uuids.
+    // The request lists each zone by name, so this program expands globs and uuids.
     let zones = match choose::prepare(call) {
         Ok((_, zones)) => zones,
         Err(text) => {

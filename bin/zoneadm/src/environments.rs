@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::listing::{self, Form};
 use crate::{act, inside, many, outcome, report, usage};
 
-/// The task that is asked for.
+/// The task that the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Task {
     List(Form, Option<Name>),
@@ -98,7 +98,7 @@ pub fn run(call: &Call) -> u8 {
     })
 }
 
-/// Carries out the task, except for a list.
+/// Carries out every task except listing.
 fn carry_out(
     host: &Host,
     zone: &ZoneName,
@@ -129,7 +129,7 @@ fn carry_out(
     }
 }
 
-/// Carries out a request of a zone. The answer has no path of the host.
+/// Carries out a request that came from inside a zone. The answer contains no path of the host.
 fn of_zone(host: &Host, zones: &[ZoneName], options: &Options) -> u8 {
     let [zone] = zones else {
         return usage::complain("one zone asks for itself", None);
@@ -155,7 +155,8 @@ fn of_zone(host: &Host, zones: &[ZoneName], options: &Options) -> u8 {
 }
 
 impl Options {
-    /// Returns the option that a zone must not use. A plan has paths of the host in it.
+    /// Returns the option if a zone must not use it. `-n` is refused because a plan contains paths
+    /// of the host.
     fn refused_inside(&self) -> Option<&'static str> {
         match self.task {
             Task::Mount(..) => Some("mount"),
@@ -165,7 +166,8 @@ impl Options {
         }
     }
 
-    /// Asks before something goes for good; the exit status when it is not to.
+    /// Asks for confirmation before a boot environment is destroyed. Fails with the exit status if
+    /// the user does not confirm.
     fn is_meant(&self) -> Result<(), u8> {
         let Task::Destroy { name, force: false } = &self.task else {
             return Ok(());
@@ -186,7 +188,7 @@ impl Options {
     }
 }
 
-/// The rows that are asked for.
+/// Returns the rows that the command line asks for.
 fn chosen(mut rows: Vec<Row>, only: Option<&Name>) -> Result<Vec<Row>, Error> {
     if let Some(name) = only {
         rows.retain(|row| row.name == name.as_str());
@@ -197,7 +199,7 @@ fn chosen(mut rows: Vec<Row>, only: Option<&Name>) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// The subcommands of beadm, as a complaint about another one names them.
+/// The subcommands of beadm, for the message about an unknown subcommand.
 const VERBS: [&str; 7] = [
     "beadm list",
     "beadm create",
@@ -289,7 +291,7 @@ fn flags(row: &Row) -> &'static str {
     }
 }
 
-/// The list of Solaris' beadm; with several zones the zone is in front.
+/// Formats the list as Solaris' beadm does. With several zones, the first column is the zone.
 fn render(rows: &[Row], form: Form, many: bool) -> String {
     if form == Form::Json {
         return listing::json(rows);
@@ -326,7 +328,7 @@ fn render(rows: &[Row], form: Form, many: bool) -> String {
     table.row(listing::row(many, "----", rule));
     for row in rows {
         let created = cli::units::utc(row.created);
-        // As there: to the minute.
+        // The time of creation is shown to the minute, as in Solaris' beadm.
         let created = created.replace('T', " ");
         let created = created.get(..16).unwrap_or(&created);
         let cells = vec![

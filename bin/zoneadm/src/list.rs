@@ -64,7 +64,7 @@ pub fn run(call: &Call) -> u8 {
     }
 }
 
-/// Why nothing is listed.
+/// The reason why `zoneadm list` lists no zones.
 #[derive(Debug, PartialEq)]
 enum Failed {
     NoSuchZone(ZoneName),
@@ -77,7 +77,7 @@ impl From<String> for Failed {
     }
 }
 
-/// All that a zone can see: itself.
+/// Returns the only row that a zone can see: that of the zone itself.
 fn inside(zone: cli::CurrentZone) -> Row {
     Row {
         id: zone.id,
@@ -128,8 +128,8 @@ fn listing(call: &Call, options: &Options) -> Result<Listing, Failed> {
     Ok(list(&host, &selection, global).map_err(|error| flatten(&error))?)
 }
 
-/// The zones that -u or -z name, and whether the global one is among them: it is in no
-/// index and always there.
+/// Returns the zones that -u or -z select, and whether the global zone is selected. The global zone
+/// always exists and is not in the index.
 fn named(call: &Call, index: &Index) -> Result<(Selection, bool), Failed> {
     let mut call = call.clone();
     let uuid = call.uuid.as_deref().map(str::parse::<model::Uuid>);

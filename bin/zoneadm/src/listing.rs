@@ -1,4 +1,4 @@
-//! Helpers that the subcommands that list something have in common.
+//! Helpers shared by the subcommands that print lists.
 
 use cli::table::{Column, Table};
 use host::{Error, Host, flatten};
@@ -13,7 +13,7 @@ use crate::{choose, report, usage};
 /// The form of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
-    /// For people.
+    /// Aligned columns for a person to read.
     #[default]
     Columns,
     /// Fields with colons between them.
@@ -22,8 +22,8 @@ pub enum Form {
     Json,
 }
 
-/// Lists the rows that `rows` returns for each zone of a call. `render` also gets to know
-/// how many zones there are.
+/// Lists the rows that `rows` returns for each zone of a call. `render` also gets the number of
+/// zones.
 pub fn run<R>(
     call: &Call,
     rows: impl Fn(&Host, &ZoneName) -> Result<Vec<R>, Error>,
@@ -88,7 +88,7 @@ pub fn table(many: bool, columns: &[Column]) -> Table {
     Table::new(zone.into_iter().chain(columns.iter().copied()))
 }
 
-/// Returns a row of such a table.
+/// Returns a table row, with a cell for the zone if there are `many`.
 pub fn row(many: bool, zone: &str, mut cells: Vec<String>) -> Vec<String> {
     if many {
         cells.insert(0, zone.to_owned());
@@ -96,7 +96,7 @@ pub fn row(many: bool, zone: &str, mut cells: Vec<String>) -> Vec<String> {
     cells
 }
 
-/// Rows as JSON. They are plain data: they always have such a form.
+/// Returns rows as JSON. Rows are plain data, so they always have a JSON form.
 pub fn json<R: Serialize>(rows: &[R]) -> String {
     serde_json::to_string_pretty(rows).unwrap_or_default() + "\n"
 }
@@ -106,7 +106,7 @@ pub fn json_object<T: Serialize>(object: &T) -> String {
     serde_json::to_string_pretty(object).unwrap_or_default() + "\n"
 }
 
-/// A field of a parseable list: its own colons are no separators.
+/// Escapes a field of a parseable list, so that colons in the field are no separators.
 pub fn field(text: &str) -> String {
     text.replace(':', "\\:")
 }

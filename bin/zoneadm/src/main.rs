@@ -57,8 +57,8 @@ fn main() -> ExitCode {
             if let Ok(folder) = std::env::current_dir() {
                 sources::resolve(&call.verb, &mut call.rest, &folder);
             }
-            // A long-running command must not hold the caller's folder. No path that is
-            // given to zoneadm is a relative one by now; / can always be entered.
+            // A long-running command must not keep the caller's folder busy. All relative paths of
+            // the command line are already resolved. Changing to / always succeeds.
             let _ = std::env::set_current_dir("/");
             run(&call)
         }

@@ -1,5 +1,4 @@
-//! Many zones at once: in parallel, with few writes of the index, and with word of
-//! how far it is.
+//! Acts on many zones in parallel, with few writes of the index and with progress reports.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -16,8 +15,8 @@ use zone::uninstall::{self, Admitted};
 use crate::outcome::show;
 use crate::report;
 
-/// Maximum number of zones that are stored in one write of the index. Their locks are held until
-/// then, and each is a descriptor: well below the usual limit of 1024.
+/// Maximum number of zones that are stored in one write of the index. Until this write each zone's
+/// lock is held with a descriptor, so the number is well below the usual limit of 1024 descriptors.
 const ZONES_PER_INDEX_WRITE: usize = 250;
 
 /// Interval between progress reports of a run of many zones.
@@ -57,7 +56,8 @@ impl<'a> Progress<'a> {
 
 type Act<'a> = dyn Fn(&ZoneName, &mut dyn FnMut(&str)) -> Result<Outcome, Error> + Sync + 'a;
 
-/// Acts on each zone, on several at a time. An error stops no other zone.
+/// Acts on several zones at a time until all are done. An error with one zone does not stop the
+/// others.
 pub fn for_each(
     verb: &str,
     zones: &[ZoneName],
@@ -65,7 +65,7 @@ pub fn for_each(
 ) -> u8 {
     let act: &Act<'_> = &act;
     if let [zone] = zones {
-        // A single zone says everything it has to say.
+        // For a single zone, all messages of the verb are printed.
         return show(zone, &act(zone, &mut |line| println!("{line}")));
     }
     let (status, progress) = (
@@ -103,14 +103,14 @@ fn map_in_parallel<T: Sync, R: Send>(
 pub struct Source<'a> {
     /// The zone.
     pub zone: &'a str,
-    /// Its snapshot; none for the zone as it is now.
+    /// The snapshot to clone; `None` for the present state of the zone.
     pub snapshot: Option<Name>,
     /// A folder of files that each clone gets.
     pub profile: Option<PathBuf>,
 }
 
-/// Clones `source`, or a snapshot of it. Clones share one origin and one write of the
-/// index. A full disk ends the run: the zones before are good.
+/// Clones a zone or its snapshot. The clones share one origin and one write of the index. A full
+/// disk ends the run; clones made before stay valid.
 pub fn clone(
     host: &Host,
     zones: &[ZoneName],
@@ -140,7 +140,7 @@ pub fn clone(
     for batch in zones.chunks(ZONES_PER_INDEX_WRITE) {
         let full = AtomicBool::new(false);
         let prepared = map_in_parallel(batch, |zone| {
-            // Who finds the disk full is among the last that are tried.
+            // After one clone has found the disk full, no further clone is started.
             if full.load(Ordering::Relaxed) {
                 return None;
             }
@@ -190,7 +190,7 @@ pub fn clone(
     status
 }
 
-/// Uninstalls zones with two writes of the index for all that are gone through at once.
+/// Uninstalls zones in batches, with two writes of the index for each batch.
 pub fn uninstall(host: &Host, zones: &[ZoneName]) -> u8 {
     let status = AtomicU8::new(cli::status::OK);
     let failed = |zone: &ZoneName, error: &Error| {

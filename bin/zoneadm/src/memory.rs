@@ -1,4 +1,4 @@
-//! Shows the progress of a kernel zone's memory on its way to the disk or back.
+//! Shows the progress while a kernel zone's memory is written to the disk or read back.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -9,14 +9,15 @@ use model::ZoneName;
 /// Time after which progress is shown; shorter operations show none.
 const PROGRESS_DELAY: Duration = Duration::from_secs(2);
 
-/// The way progress is shown: in one line that changes on a terminal, else in a line now and then.
+/// The form of the progress: on a terminal one line that is redrawn, elsewhere a new line at
+/// intervals.
 struct Shown<'a> {
     zone: &'a ZoneName,
     what: &'a str,
     terminal: bool,
     began: Instant,
     told: Instant,
-    /// True if there is a line to be wiped away.
+    /// True if a progress line is on the terminal and must be cleared.
     drawn: bool,
 }
 
@@ -30,7 +31,7 @@ impl Shown<'_> {
         self.told = now;
         self.drawn = self.terminal;
         let text = text(self.zone, self.what, took, done, total);
-        // The output has no reader any more: the work goes on.
+        // If the output has no reader any more, the work continues.
         let _ = match self.terminal {
             true => write!(out, "\r\x1b[K{text}"),
             false => writeln!(out, "{text}"),
@@ -48,7 +49,7 @@ impl Shown<'_> {
 
 fn text(zone: &ZoneName, what: &str, took: Duration, done: u64, total: u64) -> String {
     let percent = done.saturating_mul(100) / total.max(1);
-    // Not exact beyond 2^53, which no memory has.
+    // The conversion is inexact above 2^53 bytes, which no guest's memory reaches.
     #[allow(clippy::cast_precision_loss)]
     let rate = done as f64 / 1e6 / took.as_secs_f64().max(1e-3);
     format!(
@@ -58,7 +59,7 @@ fn text(zone: &ZoneName, what: &str, took: Duration, done: u64, total: u64) -> S
     )
 }
 
-/// Does something with the memory of a zone, and shows how far that is when it takes long.
+/// Runs an operation on the memory of a zone, and shows its progress if the operation takes long.
 pub fn follow<T: Send>(
     host: &Host,
     zone: &ZoneName,

@@ -1,4 +1,4 @@
-//! `zoneadm network`: shows and repairs the host's network as zones use it.
+//! `zoneadm network`: shows and repairs the network setup that zones use on the host.
 
 use cli::table::{Column, Table};
 use host::flatten;

@@ -22,20 +22,20 @@ pub(crate) struct Options {
     pub(crate) operand: Option<String>,
     /// The snapshot of the source that is cloned.
     pub(crate) snapshot: Option<Name>,
-    /// A folder of files that a clone gets.
+    /// A folder of files to copy into each clone.
     pub(crate) profile: Option<PathBuf>,
-    /// The limit to set; none lifts it.
+    /// The quota to set; `None` removes the quota.
     pub(crate) quota: Option<u64>,
     pub(crate) boot: BootOptions,
     pub(crate) attach: zone::attach::Options,
-    /// The manifest that is only looked at.
+    /// The manifest that `attach -n` checks.
     pub(crate) manifest: Option<PathBuf>,
     /// The options for the brand, after `--`.
     pub(crate) brand: Vec<String>,
 }
 
 impl Options {
-    /// The snapshot that the operand names; looked at when it was read.
+    /// Parses the snapshot name in the operand, which was checked when the command line was read.
     pub(crate) fn named(&self) -> Result<Name, Error> {
         let name = self.operand.as_deref().unwrap_or_default();
         name.parse()
@@ -52,15 +52,16 @@ pub(crate) enum Parsed {
 pub(crate) fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
     let mut options = Options::default();
     if verb == "install" {
-        // Options are the brand's, but for -n, which every verb has, and help.
+        // The options of install belong to the brand, except -n and help, which every verb has.
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match word.as_str() {
                 "-n" => options.dry_run = true,
                 "-?" | "--help" => return Ok(Parsed::Help),
-                // Automation passes on the options it was given, also when those are "".
+                // Automation passes its own options on, even if they are empty strings.
                 "" => {}
-                // As illumos' zones without a ZFS dataset of their own: all of ours.
+                // On illumos, `-x nodataset` installs a zone without a ZFS dataset of its own. No
+                // zone here needs one, so the option is ignored.
                 "-x" if words.as_slice().first().is_some_and(|x| x == "nodataset") => {
                     words.next();
                 }
@@ -109,9 +110,11 @@ pub(crate) fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
                 if value != "copy" {
                     return Err("the only method of clone -m is copy".to_owned());
                 }
-                // Sharing is as independent as a copy, and costs nothing.
+                // A clone that shares layers is as independent as a copy and costs nothing, so `-m
+                // copy` is ignored.
             }
-            // Immutable zones do not exist yet; for others both are ignored.
+            // Both options concern immutable zones, which do not exist yet, and are ignored for
+            // other zones.
             Short('w' | 'W') if verb == "boot" => {}
             Value(value) if takes_operand(verb) && options.operand.is_none() => {
                 options.operand = Some(value.string().map_err(|error| error.to_string())?);

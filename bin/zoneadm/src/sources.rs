@@ -34,7 +34,7 @@ pub fn resolve(verb: &str, words: &mut [String], folder: &Path) {
 fn absolute(path: &str, folder: &Path) -> String {
     let joined = match path.is_empty() || Source::is_image(path) {
         true => None,
-        // A path that is no text cannot be given to the brand.
+        // A path that is not UTF-8 cannot be passed to the brand.
         false => folder.join(path).into_os_string().into_string().ok(),
     };
     joined.unwrap_or_else(|| path.to_owned())

@@ -10,7 +10,7 @@ use zone::import::Options;
 use crate::call::Call;
 use crate::{act, attach, outcome, usage};
 
-/// The task that is asked for.
+/// The task that the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Task {
     Export(PathBuf, Cipher),

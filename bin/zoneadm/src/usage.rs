@@ -4,7 +4,7 @@ use cli::command::{self, Subcommand};
 
 use crate::subcommands::SUBCOMMANDS;
 
-/// Finds a subcommand; abbreviations are none.
+/// Finds a subcommand by its full name; abbreviations are not accepted.
 pub fn find(name: &str) -> Option<&'static Subcommand> {
     SUBCOMMANDS.iter().find(|one| one.name == name)
 }
@@ -41,7 +41,7 @@ pub fn complain(text: &str, verb: Option<&str>) -> u8 {
     cli::status::USAGE
 }
 
-/// Returns the options in front of a subcommand.
+/// Returns the options that precede a subcommand.
 fn before(one: &Subcommand) -> &'static str {
     match one.name {
         "help" | "check" | "network" => "",

@@ -1,5 +1,5 @@
-//! The command line of the subcommands that look at the whole host: they take no zone, but `-r` to
-//! repair what they found, and `-j`.
+//! The command line of the subcommands that check the whole host. They take no zone, only `-r` to
+//! repair what they found and `-j` for JSON.
 
 use lexopt::prelude::*;
 
