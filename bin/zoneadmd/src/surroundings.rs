@@ -1,5 +1,5 @@
-//! Resets the attributes that a process hands down besides its environment: a zone must not depend
-//! on who typed `zoneadm boot`, and how.
+//! Resets the attributes that a process inherits besides its environment: a zone must not depend on
+//! the user and the shell that ran `zoneadm boot`.
 
 use rustix::fs::Mode;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
@@ -17,7 +17,7 @@ const LOCKED: Limit = (Some(8 << 20), Some(8 << 20));
 /// Bytes in POSIX message queues, as the kernel gives them.
 const QUEUES: Limit = (Some(819_200), Some(819_200));
 
-/// A soft and a hard limit; none is no limit.
+/// A soft and a hard limit; `None` means unlimited.
 type Limit = (Option<u64>, Option<u64>);
 
 /// Sets umask, priority, limits and all other inherited settings to the values of the first process
@@ -29,9 +29,9 @@ pub fn make_ordinary() -> Vec<String> {
     sys::surroundings::forget_caller();
     let _ = rustix::process::setpriority_process(None, 0);
     let _ = std::fs::write("/proc/self/oom_score_adj", "0");
-    // A user of the host who has logged in there is no user of the zone.
+    // The user who logged in on the host is no user of the zone, so the login uid is cleared.
     let _ = std::fs::write("/proc/self/loginuid", u32::MAX.to_string());
-    // Of all CPUs those that the host leaves to programs.
+    // The zone gets the CPUs of the host's process 1: those that the host leaves to programs.
     if let Ok(processors) = rustix::thread::sched_getaffinity(Some(Pid::INIT)) {
         let _ = rustix::thread::sched_setaffinity(None, &processors);
     }
