@@ -1,4 +1,4 @@
-//! Programs that were asked for.
+//! Runs the programs that the host asks for with guest-exec.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -11,10 +11,10 @@ use std::thread::JoinHandle;
 use serde_json::{Value, json};
 use vm::base64;
 
-/// Maximum number of bytes of each output that are kept.
+/// Maximum number of bytes that are kept of each output stream of a program.
 const MAX_KEPT_BYTES: u64 = 8 << 20;
 
-/// Maximum number of programs at a time.
+/// Maximum number of programs that run at a time.
 const MAX_JOBS: usize = 256;
 
 /// Maximum number of ended programs that are kept until their result is asked for; the oldest are
@@ -26,15 +26,17 @@ const MAX_ENDED_BYTES: usize = 64 << 20;
 #[derive(Debug)]
 struct Job {
     child: Child,
-    /// The reader of its output; none if the output is not wanted.
+    /// The reader of the program's output; `None` if the output is not wanted.
     output: Option<Reader>,
     errors: Option<Reader>,
-    /// When it was started: a number of a process may come again.
+    /// The number of this program in the order of starts. A process id is no such number, because
+    /// the kernel reuses it.
     turn: u64,
 }
 
 impl Job {
-    /// Returns the exit status, once all of the output is read; the process is reaped then.
+    /// Returns the exit status, once the program has ended and all of its output is read. The
+    /// process is reaped then.
     fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
         let status = self.child.try_wait().map_err(|error| error.to_string())?;
         let mut streams = [&self.output, &self.errors].into_iter().flatten();
@@ -55,7 +57,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// Keeps the begin of a stream and reads all of it: the program must not wait.
+    /// Starts a thread that keeps the start of a stream and reads the whole stream, so that the
+    /// program never blocks.
     fn new(stream: impl Read + Send + 'static) -> Self {
         let kept = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&kept);
@@ -80,7 +83,7 @@ impl Reader {
     }
 }
 
-/// All of them, by the number of their process.
+/// All programs, by their process ids.
 #[derive(Debug, Default)]
 pub struct Jobs {
     jobs: BTreeMap<u32, Job>,
@@ -88,11 +91,11 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Records ended programs, and forgets those whose result was not asked for.
+    /// Finds ended programs, and drops the oldest ones whose result nobody asked for.
     fn tidy(&mut self) {
         let mut ended: Vec<(u64, u32, usize)> = Vec::new();
         for (number, job) in &mut self.jobs {
-            // One that cannot be waited for never ends.
+            // A program whose status cannot be read counts as running.
             if job.ended().is_ok_and(|status| status.is_some()) {
                 ended.push((job.turn, *number, job.printed()));
             }
@@ -110,7 +113,7 @@ impl Jobs {
         }
     }
 
-    /// guest-exec
+    /// Carries out `guest-exec`.
     pub fn start(&mut self, arguments: &Value) -> Result<Value, String> {
         self.tidy();
         if self.jobs.len() >= MAX_JOBS {
@@ -137,7 +140,7 @@ impl Jobs {
             .spawn()
             .map_err(|error| format!("{path}: {error}"))?;
         if let (Some(input), Some(mut to)) = (input, child.stdin.take()) {
-            // It may not read all of it.
+            // The program may end before it has read all of its input.
             std::thread::spawn(move || to.write_all(&input));
         }
         self.turns += 1;
@@ -152,7 +155,7 @@ impl Jobs {
         Ok(json!({ "pid": number }))
     }
 
-    /// guest-exec-status
+    /// Carries out `guest-exec-status`.
     pub fn status(&mut self, arguments: &Value) -> Result<Value, String> {
         let number = arguments["pid"]
             .as_u64()
@@ -198,7 +201,7 @@ mod tests {
         said["pid"].as_u64().unwrap()
     }
 
-    /// Waits until so many have ended.
+    /// Waits until `count` programs have ended.
     fn wait_for(jobs: &mut Jobs, count: usize) {
         while jobs
             .jobs
@@ -221,7 +224,7 @@ mod tests {
         wait_for(&mut jobs, MAX_ENDED);
         let first = start(&mut jobs, ":");
         wait_for(&mut jobs, MAX_ENDED + 1);
-        // As often as there may be programs, and more.
+        // The test starts more programs in total than may run at a time.
         for _ in 0..MAX_JOBS {
             start(&mut jobs, ":");
             wait_for(&mut jobs, MAX_ENDED + 1);

@@ -76,7 +76,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints on standard error; a stream that takes nothing is no reason to end in a panic.
+/// Prints on standard error. A failed write is ignored, so that it causes no panic.
 fn complain(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
@@ -110,7 +110,7 @@ fn refusal(why: &str) -> Value {
     json!({ "error": { "class": "GenericError", "desc": why } })
 }
 
-/// Has the guest's own command end it.
+/// Starts the guest's own command for shutdown.
 fn shut_down(arguments: &Value) -> Result<(), String> {
     let command = match arguments["mode"].as_str() {
         None | Some("powerdown") => "poweroff",
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(ended["exitcode"], 3);
         assert_eq!(ended["out-data"], "aGk=");
         assert_eq!(ended["err-data"], "bm8K");
-        // It is told once.
+        // The status of an ended program is returned only once.
         assert!(ask(&mut jobs, &status)["error"].is_object());
     }
 

@@ -5,19 +5,19 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Maximum number of looks for the port: its driver may still be loaded.
+/// Maximum number of checks for the port: at boot its driver may still be loading.
 const MAX_PORT_POLLS: u32 = 600;
 
-/// Interval between the looks.
+/// Interval between checks for the port.
 const PORT_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Interval between looks whether a program of the host has connected again.
+/// Interval between checks whether a program of the host has connected to the port again.
 const RECONNECT_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Makes the reader drop the bytes received so far.
+/// The byte that makes the reader drop all bytes received before it.
 const SEPARATOR: u8 = 0xff;
 
-/// The port, open.
+/// The open serial port.
 #[derive(Debug)]
 pub struct Port {
     file: File,
@@ -25,7 +25,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// Opens the device, or the port of the agent when it appears.
+    /// Opens `device`, or waits until the port of the agent appears and opens it.
     pub fn open(device: Option<String>) -> Result<Self, String> {
         let path = match device {
             Some(device) => PathBuf::from(device),
@@ -49,7 +49,7 @@ impl Port {
         })
     }
 
-    /// Returns the next line; a longer line is dropped.
+    /// Returns the next line. A line longer than `longest` is dropped.
     pub fn line(&mut self, longest: usize) -> io::Result<Vec<u8>> {
         let mut piece = [0; 4096];
         loop {
@@ -62,7 +62,7 @@ impl Port {
                 self.read.clear();
             }
             match self.file.read(&mut piece) {
-                // No program of the host has the other end.
+                // No program of the host is connected to the port.
                 Ok(0) => std::thread::sleep(RECONNECT_POLL_INTERVAL),
                 Ok(length) => self.take(&piece[..length]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
