@@ -1,7 +1,7 @@
 //! Decides whether a request is granted.
 //!
-//! By the stored configuration, below the root that this service was started with. No
-//! second copy of the rights exists, so none can be out of date.
+//! The decision uses only the stored configurations below the root that zoneauthd was started with.
+//! No second copy of the rights exists, so no copy can be out of date.
 
 use authority::request::Malformed;
 use authority::{Program, Request, Task, auth};
@@ -15,9 +15,9 @@ use crate::users::User;
 /// A request that is not granted.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Denied {
-    /// The subject of the request, as far as it was understood: program, subcommand, zones.
+    /// The subject of the request, as far as zoneauthd understood it: program, subcommand, zones.
     pub what: What,
-    /// Why not, for the log.
+    /// The reason for the refusal, for the log.
     pub why: String,
     /// The message for the user.
     pub told: String,
@@ -30,7 +30,7 @@ pub struct What {
     pub program: String,
     /// The subcommand.
     pub verb: String,
-    /// The zones, and for a clone its source.
+    /// The zones of the request; a clone also names its source.
     pub zones: String,
 }
 
@@ -50,10 +50,10 @@ impl What {
     }
 }
 
-/// Decides on a packet.
+/// Decides on a request packet.
 ///
 /// # Errors
-/// [`Denied`], which is the answer to everything that is not expressly allowed.
+/// [`Denied`], for every request that is not expressly allowed.
 pub fn decide(root: &Root, user: &User, packet: &[u8]) -> Result<(Request, Task), Denied> {
     let request = Request::decode(packet).map_err(malformed)?;
     let task = Task::parse(request.program, &request.words).map_err(|refusal| {
@@ -79,12 +79,12 @@ fn malformed(malformed: Malformed) -> Denied {
     }
 }
 
-/// Refuses the task unless the user may all of it.
+/// Refuses the task unless the user is allowed every part of it.
 fn allowed(root: &Root, user: &User, task: &Task) -> Result<(), Denied> {
     let denied = |zone: &ZoneName, why: String| Denied {
         what: What::of(task),
         why,
-        // The same for a zone that there is not.
+        // The message is the same for a zone that does not exist.
         told: not_authorized(task, user, zone),
     };
     let index = match Index::load(root) {
@@ -98,7 +98,7 @@ fn allowed(root: &Root, user: &User, task: &Task) -> Result<(), Denied> {
         }
     };
     let auths = |zone: &ZoneName| {
-        // A file without an entry is a template, or the rest of a deleted zone.
+        // A zone file without an entry in the index is a template, or a leftover of a deleted zone.
         if index.find(zone).is_none() {
             return Err(format!("{zone}: no such zone"));
         }
@@ -123,7 +123,7 @@ fn allowed(root: &Root, user: &User, task: &Task) -> Result<(), Denied> {
     Ok(())
 }
 
-/// The words of the originals.
+/// Returns the message that Solaris prints for the same refusal.
 fn not_authorized(task: &Task, user: &User, zone: &ZoneName) -> String {
     let name = &user.name;
     match task.program() {
@@ -145,7 +145,8 @@ mod tests {
 
     use super::*;
 
-    /// A root with zones `name: user: auths`; `gone` has a file and no entry.
+    /// Creates a root with zones `name: user: auths`; the zone `gone` has a file but no index
+    /// entry.
     fn root(zones: &[(&str, &str, &str)]) -> (tempfile::TempDir, Root) {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
@@ -207,7 +208,7 @@ mod tests {
             (daemon, "zoneadm -z a clone m", true),
             (bin, "zoneadm -z b halt", true),
             (bin, "zonecfg -z b info", true),
-            // Another zone, one of several, another verb.
+            // Requests for another zone, for one of several zones, and for another verb.
             (daemon, "zoneadm -z b boot", false),
             (daemon, "zoneadm -z a -z b boot", false),
             (daemon, "zoneadm -z b -z a boot", false),
@@ -218,7 +219,7 @@ mod tests {
             (bin, "zlogin b", false),
             (daemon, "zoneadm -z b apply", false),
             (bin, "zoneadm -z b clone m", false),
-            // Not in the index, not there.
+            // Requests for a zone that is not in the index, and for a zone that does not exist.
             (daemon, "zoneadm -z gone boot", false),
             (daemon, "zoneadm -z other boot", false),
             (nobody, "zoneadm -z a boot", false),

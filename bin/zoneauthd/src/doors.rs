@@ -1,7 +1,7 @@
 //! Limits the number of connections, and the log entries about refused ones.
 //!
-//! Every user can connect. No user may block the others, fill the log, or make the service hold
-//! more than it can.
+//! Every user of the host can connect. No user may block other users, fill the log, or exhaust the
+//! memory and descriptors of zoneauthd.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -10,23 +10,24 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{Shutdown, shutdown};
 
-/// Most connections of one user at a time; each may be a running program.
+/// Maximum number of connections of one user at a time; each connection may be a running program.
 pub const MAX_PER_USER: usize = 32;
 
-/// Maximum number of connections without a request so far. A client says it at once; when there are
-/// more, the oldest is closed.
+/// Maximum number of connections that have not sent a request yet. A client sends its request at
+/// once. If more connections wait, the oldest waiting connection is closed.
 const MAX_WAITING: usize = 128;
 
-/// Maximum number of refusals of one user that are logged each; after them they are only counted.
+/// Maximum number of refusals of one user that are logged one by one; further refusals are only
+/// counted.
 const MAX_LOGGED_REFUSALS: u32 = 100;
 
 /// Interval after which one more refusal is logged.
 const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Users remembered before those are forgotten who did nothing lately.
+/// Maximum number of remembered users. Above it, users without recent refusals are forgotten.
 const MAX_REMEMBERED: usize = 1024;
 
-/// The state behind the limits.
+/// The counters of connections and refusals.
 #[derive(Debug, Default)]
 pub struct Doors(Mutex<State>);
 
@@ -41,36 +42,37 @@ struct State {
 struct Bucket {
     left: u32,
     since: Instant,
-    /// Refusals that were not logged.
+    /// Number of refusals that were not logged.
     uncounted: u64,
 }
 
-/// A place inside, free again when dropped.
+/// The permission for one connection; dropping it lowers the user's count.
 #[derive(Debug)]
 pub struct Place {
     doors: Arc<Doors>,
     uid: u32,
 }
 
-/// The log entry for a refusal.
+/// The decision whether a refusal is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tell {
-    /// Log it, and that so many before it were not.
+    /// Log the refusal, and the number of earlier refusals that were not logged.
     Log {
-        /// The number of refusals.
+        /// The number of refusals that were not logged.
         before: u64,
     },
-    /// Only count it.
+    /// Only count the refusal.
     Count,
 }
 
 impl Doors {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Counters: a thread that panicked has left them valid.
+        // The state consists of counters, which stay valid if a thread panics.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a connection of this user in, if there are not too many already.
+    /// Admits a connection of this user. Returns `None` if the user has too many connections
+    /// already.
     pub fn enter(doors: &Arc<Self>, uid: u32) -> Option<Place> {
         let mut state = doors.state();
         let count = state.inside.entry(uid).or_default();
@@ -85,26 +87,26 @@ impl Doors {
         })
     }
 
-    /// Remembers a connection without a request so far.
+    /// Remembers a connection that has not sent a request yet.
     pub fn wait(&self, socket: &Arc<OwnedFd>) {
         let mut state = self.state();
         state.waiting.retain(|one| one.strong_count() > 0);
         state.waiting.push_back(Arc::downgrade(socket));
         if state.waiting.len() > MAX_WAITING {
             if let Some(oldest) = state.waiting.pop_front().and_then(|one| one.upgrade()) {
-                // Its thread sees the end of it.
+                // The thread of the closed connection reads the end of its input.
                 let _ = shutdown(&oldest, Shutdown::Both);
             }
         }
     }
 
-    /// Forgets it: it has spoken.
+    /// Removes a connection that has sent its request from the waiting ones.
     pub fn spoke(&self, socket: &Arc<OwnedFd>) {
         let this = Arc::downgrade(socket);
         self.state().waiting.retain(|one| !one.ptr_eq(&this));
     }
 
-    /// Counts a refusal.
+    /// Counts a refusal and returns whether to log it.
     pub fn refused(&self, uid: u32) -> Tell {
         self.refused_at(uid, Instant::now())
     }

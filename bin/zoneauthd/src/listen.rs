@@ -23,7 +23,7 @@ pub struct Listener {
     _lock: Option<File>,
 }
 
-/// Takes the socket that systemd passes, else makes one.
+/// Returns the socket that systemd passes, or else creates a socket.
 pub fn listener(root: &Root) -> Result<Listener, String> {
     if let Some(socket) = passed()? {
         return Ok(Listener {
@@ -41,7 +41,7 @@ pub fn listener(root: &Root) -> Result<Listener, String> {
     let guard = root.run().join(format!("{SOCKET}.lock"));
     let locked = lock::try_exclusive(&guard).map_err(|error| host::flatten(&error))?;
     let locked = locked.ok_or_else(|| format!("{} is served already", path.display()))?;
-    // One that a killed service left.
+    // Removes a socket that a killed zoneauthd left.
     let _ = fs::remove_file(&path);
     let make = || -> std::io::Result<OwnedFd> {
         let (address, _folder) = cli::delegate::address(root)?;
@@ -51,7 +51,7 @@ pub fn listener(root: &Root) -> Result<Listener, String> {
             SocketFlags::CLOEXEC,
             None,
         )?;
-        // Everybody may ask; who it is the kernel tells.
+        // Every user may connect; the kernel reports the user id of each client.
         let before = rustix::process::umask(Mode::from_raw_mode(0o111));
         let bound = bind(&socket, &address);
         rustix::process::umask(before);
@@ -65,13 +65,13 @@ pub fn listener(root: &Root) -> Result<Listener, String> {
     })
 }
 
-/// The socket that systemd passes, if it does.
+/// Returns the socket that systemd passes, if systemd passes one.
 fn passed() -> Result<Option<OwnedFd>, String> {
     let number = |name: &str| {
         let text = std::env::var(name).ok()?;
         text.parse::<u32>().ok()
     };
-    // Meant for us, and not for the process that started us.
+    // LISTEN_PID tells whether the socket is for this process and not for its parent.
     if number("LISTEN_PID") != Some(std::process::id()) {
         return Ok(None);
     }

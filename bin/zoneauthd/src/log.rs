@@ -1,4 +1,4 @@
-//! Logs requests and their results: a line each in `/var/log/zones/authority.log` and to syslog.
+//! Logs requests and their results: one line each in `/var/log/zones/authority.log` and in syslog.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -16,7 +16,7 @@ use sys::peer::Peer;
 use crate::decide::What;
 use crate::users::User;
 
-/// The log is kept in two files of at most this many bytes.
+/// Maximum size of each of the log's two files, in bytes.
 const MAX_SIZE: u64 = 4 << 20;
 
 /// Maximum length of a user's text in one field of a line, in characters.
@@ -26,14 +26,14 @@ const MAX_FIELD: usize = 200;
 const NOTICE: u8 = 10 * 8 + 5;
 const INFO: u8 = 10 * 8 + 6;
 
-/// The subject of a line.
+/// The event that a log line reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// The program is started.
+    /// The request is granted and its program starts.
     Granted,
-    /// It is not, and why.
+    /// The request is refused for this reason.
     Refused(&'a str),
-    /// It has ended so.
+    /// The program has ended with this result.
     Ended(&'a str),
 }
 
@@ -42,12 +42,13 @@ pub enum Event<'a> {
 pub struct Log {
     path: PathBuf,
     syslog: PathBuf,
-    /// A line at a time, also where the file is put aside.
+    /// Lock that lets one thread at a time write a line or rotate the file.
     turn: Mutex<()>,
 }
 
 impl Log {
-    /// The log below a root; with an alternate root syslog is there, too.
+    /// Creates the log below a root. With an alternate root, the syslog socket is also below that
+    /// root.
     pub fn new(root: &Root) -> Self {
         Self {
             path: root.log().join("authority.log"),
@@ -56,8 +57,8 @@ impl Log {
         }
     }
 
-    /// Adds a line. A log that cannot be written stops nothing, but that is said on
-    /// standard error.
+    /// Adds a line. If the log cannot be written, the request continues, and the error is printed
+    /// on standard error.
     pub fn add(&self, user: &User, peer: Peer, what: &What, event: Event<'_>) {
         let line = line(user, peer, what, event);
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -93,7 +94,7 @@ impl Log {
         open()
     }
 
-    /// Never waits: the reader may be slow or gone.
+    /// Sends a line to syslog without waiting, because the syslog daemon may be slow or gone.
     fn to_syslog(&self, event: Event<'_>, line: &str) {
         let priority = match event {
             Event::Refused(_) => NOTICE,
@@ -175,7 +176,7 @@ mod tests {
             text.bytes().all(|byte| (b' '..=b'~').contains(&byte)),
             "{text}"
         );
-        // A user's text cannot add a field.
+        // Text of a user cannot add a field to the line.
         let fields: Vec<&str> = text.split(' ').take(7).collect();
         assert!(
             fields[4].starts_with("zone=a\\nuid=0\\x20user=root"),
@@ -222,7 +223,7 @@ mod tests {
             "{fresh}"
         );
         assert!(path.with_extension("log.0").exists());
-        // Not where a link leads.
+        // The log is not written through a symbolic link.
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/null", &path).unwrap();
         assert!(log.open().is_err());

@@ -1,10 +1,10 @@
 //! zoneauthd(8): runs zoneadm, zlogin and zonecfg for users who are not root, as far as
 //! the `admin` resources of zones say.
 //!
-//! The user is whom the kernel says is at the other end of the socket. The crate
-//! `authority` decides about the requests. The user and the program are connected by
-//! pipes and a terminal that are made here: no descriptor, path or variable of the user
-//! reaches a process of root, and of the user's words only those that were parsed.
+//! The kernel reports the user id of the client's socket. The crate `authority` decides about the
+//! requests. zoneauthd creates the pipes and the terminal that connect the user with the program.
+//! No descriptor, path or variable of the user reaches a root process, and only parsed words of the
+//! user do.
 
 #[macro_use(eprint, eprintln)]
 extern crate cli;
@@ -34,7 +34,7 @@ examples: zonecfg -z web1 'add admin; set user=joe; set auths=login,manage; end'
           zoneauthd &
 ";
 
-/// The first word of a zoneauthd that is about to become the program behind it.
+/// The first argument of a zoneauthd process that is about to execute the program of a request.
 pub const BECOME: &str = "--become";
 
 enum Call {

@@ -1,4 +1,4 @@
-//! Starting a program for a user, with nothing of the user's about it.
+//! Starts a program for a user without inheriting anything from the user.
 
 use std::ffi::{CString, OsString};
 use std::io;
@@ -17,12 +17,12 @@ use crate::users::User;
 /// Exit status of a program that could not be started.
 const NOT_RUN: u8 = 127;
 
-/// The PATH with which our programs look for others.
+/// The PATH of the started programs, in which they look for other programs.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Starts the program of a task. It is this program again first, which becomes the
-/// leader of a session and then the program itself: between fork and exec there is no
-/// place for that in a process with threads.
+/// Starts the program of a task. The child first executes zoneauthd itself, becomes the leader of a
+/// session, and then executes the program. A process with threads must not do this work between
+/// fork and exec.
 pub fn start(
     host: &Host,
     user: &User,
@@ -58,7 +58,7 @@ pub fn start(
     command.spawn()
 }
 
-/// In the new process: becomes the program that the words name.
+/// Runs in the new process: executes the program that the words name.
 pub fn become_it(words: impl Iterator<Item = OsString>) -> ExitCode {
     let text = |word: OsString| CString::new(word.into_vec());
     let variable = |(name, value): (OsString, OsString)| {
@@ -86,11 +86,11 @@ pub fn become_it(words: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::from(NOT_RUN)
 }
 
-/// Drops the service's own settings: its signals, session, keyring, groups and mask.
+/// Resets the service's own settings: its signals, session, keyring, groups and mask.
 fn settle() -> io::Result<()> {
     sys::signals::reset_all();
     rustix::process::setsid()?;
-    // Where keyrings are forbidden, none is inherited either.
+    // If the host forbids keyrings, the program inherits no keyring.
     let _ = sys::keyring::leave_session();
     rustix::thread::set_thread_groups(&[])?;
     rustix::process::umask(Mode::from_raw_mode(0o022));

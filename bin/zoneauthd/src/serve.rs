@@ -1,5 +1,5 @@
-//! From a connection to the end of its program. Each connection has a thread, so that
-//! none waits for another.
+//! Serves a connection until its program has ended. Each connection has a thread, so that no
+//! connection waits for another.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -24,25 +24,26 @@ use crate::log::{Event, Log};
 use crate::users::User;
 use crate::{program, streams};
 
-/// Timeout for a client to send its request, and to take its reply.
+/// Timeout for a client to send its request, and to read the reply.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Delay of each refusal of a user, once there are many.
+/// Delay of each further refusal of a user who has had many refusals.
 const REFUSAL_DELAY: Duration = Duration::from_millis(200);
 
-/// Size of the stack of a connection's thread, in bytes: no deep calls, and no large values on it.
+/// Stack size of a connection's thread, in bytes. The small size is enough: the thread has no deep
+/// calls and no large values on its stack.
 const STACK_BYTES: usize = 256 * 1024;
 
 struct Service {
     host: Host,
     log: Log,
     doors: Arc<Doors>,
-    /// The user id that the kernel shows for ids which this user namespace does not have, if there
-    /// are such.
+    /// The user id that the kernel reports for users without an id in this user namespace; `None`
+    /// if all users have one.
     nobody: Option<u32>,
 }
 
-/// Serves for ever.
+/// Accepts and serves connections for ever.
 pub fn serve(host: &Host, listener: &Listener) -> Result<(), String> {
     let service = Arc::new(Service {
         host: host.clone(),
@@ -63,7 +64,8 @@ pub fn serve(host: &Host, listener: &Listener) -> Result<(), String> {
     }
 }
 
-/// The overflow id, which stands for unmapped users; none if all ids are mapped here.
+/// Returns the overflow user id, which stands for unmapped users; `None` if all ids are mapped in
+/// this user namespace.
 fn nobody() -> Option<u32> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let map = read("/proc/self/uid_map");
@@ -72,7 +74,7 @@ fn nobody() -> Option<u32> {
     (!all).then(|| overflow.trim().parse().unwrap_or(65_534))
 }
 
-/// Gives a connection its thread, or closes it.
+/// Starts a thread for a connection, or closes the connection.
 fn welcome(service: &Arc<Service>, socket: OwnedFd) {
     let Ok(peer) = peer(socket.as_fd()) else {
         return;
@@ -88,7 +90,7 @@ fn welcome(service: &Arc<Service>, socket: OwnedFd) {
             Tell::Count => {}
             tell => service.write_refusal(&User::of(peer.uid), peer, &denied, tell),
         }
-        // Never waits: this is the thread that accepts.
+        // The send never waits, because this thread accepts all connections.
         let _ = send(
             &socket,
             &Reply::Refused(denied.told).encode(),
@@ -102,7 +104,8 @@ fn welcome(service: &Arc<Service>, socket: OwnedFd) {
         peer,
         _place: place,
     };
-    // Without a thread the connection is closed; the client says so.
+    // If no thread can be started, the connection is closed, and the client reports the closed
+    // connection.
     let _ = std::thread::Builder::new()
         .stack_size(STACK_BYTES)
         .spawn(move || guest.serve());
@@ -129,7 +132,7 @@ impl Guest {
         let received = recv(&self.socket, packet.as_mut_slice(), RecvFlags::empty());
         service.doors.spoke(&self.socket);
         let Ok((length @ 1.., _)) = received else {
-            // Nothing was asked for.
+            // The client sent no request.
             return;
         };
         packet.truncate(length);
@@ -159,7 +162,8 @@ impl Guest {
         }
     }
 
-    /// Refuses clients without an id of their own, and root, who does not need the service.
+    /// Refuses clients without a user id in this namespace. Also refuses root, who does not need
+    /// zoneauthd.
     fn is_somebody(&self) -> Result<(), Denied> {
         let why = match self.peer.uid {
             0 => "root does it itself",
@@ -177,7 +181,7 @@ impl Guest {
         send(&self.socket, &reply.encode(), SendFlags::NOSIGNAL).is_ok()
     }
 
-    /// Runs the program to its end.
+    /// Runs the program of a request until the program ends.
     fn run(
         &self,
         user: &User,
@@ -205,7 +209,8 @@ impl Guest {
         })?;
         let status = match self.attend(&mut child) {
             Ok(status) => status,
-            // It runs all the same: deaf for signals, but not forgotten.
+            // The program still runs. zoneauthd can no longer pass signals to the program, but
+            // waits for its end.
             Err(_) => child.wait().map_err(|error| error.to_string())?,
         };
         let end = match (status.code(), status.signal()) {
@@ -216,7 +221,7 @@ impl Guest {
         Ok(status)
     }
 
-    /// Passes signals on until the program has ended.
+    /// Passes signals of the user to the program until the program has ended.
     fn attend(&self, child: &mut Child) -> Result<ExitStatus, String> {
         let text = |error: std::io::Error| error.to_string();
         let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty());
@@ -254,15 +259,15 @@ impl Guest {
     }
 }
 
-/// Sends a signal to the program and its children in its own process group.
+/// Sends a signal to the program's process group.
 fn pass_on(child: &Child, number: i32) {
     let Some(signal) = Signal::from_named_raw(number) else {
         return;
     };
-    // It is not reaped, so the numbers of process and group still are its own.
+    // The program is not reaped, so the ids of its process and process group are still valid.
     let pid = Pid::from_child(child);
     if kill_process_group(pid, signal).is_err() {
-        // Not the leader of a session yet.
+        // The program is not yet the leader of a session.
         let _ = kill_process(pid, signal);
     }
 }

@@ -1,8 +1,8 @@
-//! The streams of a program, and the ends of them that its user gets.
+//! Creates the streams of a program, and the user's sides of these streams.
 //!
-//! All of them are made here. A program that runs as root never has a descriptor that
-//! its user opened: not one whose meaning depends on who writes (in /proc, say), not
-//! one that blocks for ever, not one of a file that has a quota.
+//! zoneauthd creates all streams. A program that runs as root never gets a descriptor that its user
+//! opened: such a descriptor could depend on the writer's identity (in /proc, say), block for ever,
+//! or refer to a file with a quota.
 
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
@@ -13,16 +13,16 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// Both sides of a program's three streams.
+/// Both sides of a program's three standard streams.
 #[derive(Debug)]
 pub struct Streams {
-    /// For the program.
+    /// The program's sides of the streams.
     pub program: [Stdio; 3],
-    /// For the user, in the order of the protocol.
+    /// The user's sides of the streams, in the order of the protocol.
     pub user: Vec<OwnedFd>,
 }
 
-/// Makes the streams that a request names.
+/// Creates the streams that a request asks for.
 pub fn make(request: &Request) -> std::io::Result<Streams> {
     let mut user = Vec::new();
     let mut terminal = None;

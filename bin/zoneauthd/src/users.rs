@@ -1,10 +1,10 @@
-//! Returns the names of a user id.
+//! Maps user ids to user names.
 //!
-//! An `admin` resource names a user; the kernel gives a number. A name is the user's
-//! when the accounts of the host give it this number now: first /etc/passwd, and for
-//! names that are not there whatever else the host has (NSS: LDAP, SSSD, ...), by
-//! getent(1), as our programs are linked statically. Accounts are those of the machine,
-//! also with an alternate root.
+//! An `admin` resource names a user, but the kernel reports a user id. A name belongs to a user if
+//! the accounts of the host now map the name to this id. zoneauthd looks first in /etc/passwd. For
+//! a name that /etc/passwd lacks, it runs getent(1), which asks NSS (LDAP, SSSD, ...), because a
+//! statically linked program cannot. The accounts are always those of the host, even with an
+//! alternate root.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,23 +14,23 @@ use std::process::{Command, Stdio};
 /// The file of local accounts.
 const PASSWD: &str = "/etc/passwd";
 
-/// The program that asks NSS.
+/// Paths of getent(1), the program that queries NSS.
 const GETENT: [&str; 2] = ["/usr/bin/getent", "/bin/getent"];
 
-/// Most bytes that are read of either.
+/// Maximum number of bytes that are read of /etc/passwd or of the output of getent.
 const MAX_SIZE: u64 = 16 << 20;
 
 /// A user who sends a request.
 #[derive(Debug)]
 pub struct User {
-    /// The number, as the kernel says.
+    /// The user id that the kernel reports.
     pub uid: u32,
-    /// A name to show; the number when /etc/passwd has none.
+    /// The user name to show; the user id if /etc/passwd has no name for it.
     pub name: String,
 }
 
 impl User {
-    /// The user with this number.
+    /// Returns the user with this id.
     pub fn of(uid: u32) -> Self {
         let text = read(Path::new(PASSWD));
         let name = accounts(&text).find(|account| account.uid == uid);
@@ -38,7 +38,7 @@ impl User {
         Self { uid, name }
     }
 
-    /// True when `name` is a name of this user.
+    /// Returns true if `name` is a name of this user.
     pub fn is(&self, name: &str) -> bool {
         if !is_name(name) {
             return false;
@@ -51,8 +51,8 @@ impl User {
     }
 }
 
-/// True for a text that getent can only read as a user's name: numbers are looked up as
-/// such, and a dash begins an option.
+/// Returns true if getent can only read the text as a user name. getent looks up a number as a user
+/// id, and reads a leading dash as an option.
 fn is_name(text: &str) -> bool {
     let legal = |b: u8| b.is_ascii_alphanumeric() || b"._-@\\$+".contains(&b);
     text.bytes()
@@ -67,7 +67,7 @@ struct Account<'a> {
     uid: u32,
 }
 
-/// The accounts in a text of the form of passwd(5); lines of another form are none.
+/// Returns the accounts in a text in the format of passwd(5); malformed lines are skipped.
 fn accounts(text: &str) -> impl Iterator<Item = Account<'_>> {
     text.lines().filter_map(|line| {
         let mut fields = line.split(':');
@@ -80,14 +80,14 @@ fn accounts(text: &str) -> impl Iterator<Item = Account<'_>> {
     })
 }
 
-/// As getpwnam(3): the first account of that name.
+/// Returns the user id of the first account with that name, as getpwnam(3) does.
 fn uid_of(text: &str, name: &str) -> Option<u32> {
     accounts(text)
         .find(|account| account.name == name)
         .map(|account| account.uid)
 }
 
-/// The file, or nothing: without accounts all users are refused.
+/// Reads the file. Returns an empty text if that fails: without accounts all users are refused.
 fn read(path: &Path) -> String {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(MAX_SIZE).read_to_string(&mut text));
