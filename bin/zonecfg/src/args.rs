@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of zonecfg.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -41,11 +41,11 @@ Examples:
 /// The request on the command line.
 #[derive(Debug)]
 pub enum Input {
-    /// Print this and be done.
+    /// Print this text and exit.
     Help(String),
-    /// `help` on something that does not exist.
+    /// `help` about a subject that does not exist.
     NoSuchSubject(String),
-    /// A session.
+    /// Run a session.
     Session(Args),
 }
 
@@ -54,7 +54,7 @@ pub enum Input {
 pub struct Args {
     /// `-R`.
     pub root: Option<PathBuf>,
-    /// `-r`: the running configuration instead of the stored one.
+    /// `-r`: the running configuration of the zone instead of the stored one.
     pub live: bool,
     /// The zone.
     pub zone: Zone,
@@ -62,7 +62,7 @@ pub struct Args {
     pub commands: Commands,
 }
 
-/// The way the zone is named.
+/// The option that selects the zone.
 #[derive(Debug)]
 pub enum Zone {
     /// `-z`
@@ -74,15 +74,15 @@ pub enum Zone {
 /// The source of commands.
 #[derive(Debug)]
 pub enum Commands {
-    /// From the user at standard input.
+    /// Commands that the user types at standard input.
     Interactive,
-    /// From the command line.
+    /// Commands on the command line.
     Words(String),
-    /// From a file; `-` is standard input.
+    /// Commands from a file; `-` is standard input.
     File(String),
 }
 
-/// Parses the command line; an error is the text to print before status 2.
+/// Parses the command line. The error is the text to print before exit status 2.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Input, String> {
     let mut parser = lexopt::Parser::from_iter(args);
     let (mut zone, mut file, mut root) = (None, None, None);
@@ -103,7 +103,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Input, String> 
                 return Ok(Input::Help(format!("{}{MORE}", help::USAGE)));
             }
             Value(first) => {
-                // From here on everything is zonecfg's language, options too.
+                // All further words are in zonecfg's language, even if they look like options.
                 words.push(first);
                 words.extend(parser.raw_args().map_err(usage_after)?);
             }
@@ -161,7 +161,7 @@ fn name(text: &str) -> Result<Zone, String> {
     if text == model::name::GLOBAL {
         return Ok(Zone::Name(ZoneName::global()));
     }
-    // It can be read, and never changed.
+    // A template can be read but not changed.
     if let Some(template) = ZoneName::template(text) {
         return Ok(Zone::Name(template));
     }

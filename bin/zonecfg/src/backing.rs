@@ -1,4 +1,4 @@
-//! Configurations in the store, changed under the zone's lock.
+//! Stored configurations, changed under the zone's lock.
 
 use std::fs;
 use std::time::Duration;
@@ -13,19 +13,20 @@ use syntax::{Backing, Change};
 
 use crate::host;
 
-/// Time for which a held lock is tried again: its holder may be about to release it.
+/// Time for which zonecfg retries to take a lock that another process holds: the holder may be
+/// about to release it.
 const LOCK_RETRY_TIME: Duration = Duration::from_secs(1);
 
-/// Timeout for writing out the root of a halted zone.
+/// Timeout for writing the root of a halted zone to disk.
 const WRITE_OUT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Why the store refused.
+/// The reason why the store refused an operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The store itself.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// There is no such template.
+    /// The template does not exist.
     #[error(transparent)]
     Template(#[from] TemplateError),
     /// Another session committed a change since this session read the configuration.
@@ -50,7 +51,7 @@ pub enum Error {
         /// Its state.
         state: State,
     },
-    /// The uuid of no zone.
+    /// No zone has this uuid.
     #[error("{0}: No such zone configured")]
     NoSuchUuid(Uuid),
 }
@@ -62,7 +63,7 @@ pub struct Stored {
     host_dirs: Vec<&'static str>,
     /// The ZFS pool of the host's root.
     root_pool: Option<String>,
-    /// The index as read for the present command.
+    /// The index as read for the current command; `None` before the first read.
     index: Option<Index>,
 }
 
@@ -77,7 +78,7 @@ impl Stored {
         }
     }
 
-    /// True where this user may not change configurations.
+    /// Returns true if this user may not change configurations.
     pub fn is_read_only(&self) -> bool {
         let folder = self.root.etc();
         // The first commit makes a zone that does not exist.
@@ -85,7 +86,7 @@ impl Stored {
         existing.is_none_or(|folder| access(folder, Access::WRITE_OK).is_err())
     }
 
-    /// The zone with a uuid.
+    /// Returns the zone with this uuid.
     pub fn zone_with(&self, uuid: Uuid) -> Result<ZoneName, Error> {
         let index = Index::load(&self.root)?;
         let entry = index.by_uuid(uuid).ok_or(Error::NoSuchUuid(uuid))?;
@@ -108,7 +109,7 @@ impl Stored {
         built_in.chain(files).collect()
     }
 
-    /// The configuration as this host understands it.
+    /// Returns the configuration with the defaults of this host.
     fn here(&self, config: Config) -> Config {
         match &self.root_pool {
             Some(pool) => config.on_root_pool(pool),
@@ -116,7 +117,8 @@ impl Stored {
         }
     }
 
-    /// The global zone is there without a file: it has all defaults then.
+    /// Returns the configuration of the global zone. Without a file, the global zone has all
+    /// defaults.
     fn global(&self) -> Result<Config, Error> {
         match xml::load(&self.root, &ZoneName::global()) {
             Ok(config) => Ok(self.here(config)),
@@ -140,8 +142,8 @@ impl Stored {
         Ok(self.index.get_or_insert_default())
     }
 
-    /// Waits while a zoneadmd that is at its end still closes the zone's root: under
-    /// another name nothing would keep the zone from being booted meanwhile.
+    /// Waits while an ending zoneadmd still closes the zone's root. After a rename no lock would
+    /// prevent a boot of the zone meanwhile.
     fn wait_until_closed(&self, zone: &ZoneName) -> Result<(), store::Error> {
         let path = self.root.root_lock(zone);
         if path.exists() && lock::exclusive_within(&path, WRITE_OUT_TIMEOUT)?.is_none() {
@@ -150,7 +152,7 @@ impl Stored {
         Ok(())
     }
 
-    /// The locks of a zone and of its new name, always in the same order.
+    /// Takes the locks of a zone and of its new name, always in the same order.
     fn lock(&self, zone: &ZoneName, new: &ZoneName) -> Result<Vec<ZoneLock>, store::Error> {
         let mut names = vec![zone, new];
         names.sort_unstable();
@@ -176,7 +178,7 @@ impl Backing for Stored {
                 Err(error) => Err(error),
             };
         }
-        // A file without an entry is a template, or was never finished.
+        // A zone file without an index entry is a template or an unfinished zone.
         if self.index()?.find(zone).is_none() {
             return Ok(None);
         }
@@ -266,7 +268,8 @@ impl Backing for Stored {
         if entry.is_some() {
             xml::save(&self.root, config)?;
         } else {
-            // Its entry follows right away and makes the file's name durable too.
+            // The write of the index follows at once and makes the name of the zone's file durable,
+            // too.
             xml::save_before_index(&self.root, config)?;
         }
         let in_place = entry.is_some_and(|entry| entry.zonepath == zonepath);
@@ -339,12 +342,12 @@ impl Backing for Stored {
     }
 }
 
-/// True where processes or mounts depend on the zone's name and place.
+/// Returns true if processes or mounts depend on the zone's name and zonepath.
 const fn is_in_use(state: State) -> bool {
     state.is_active() || matches!(state, State::Mounted)
 }
 
-/// True if an installed zone's files would no longer match the configuration.
+/// Returns true if the change would make the configuration differ from an installed zone's files.
 fn differs(change: &Change) -> bool {
     let Some(base) = change.base else {
         return false;

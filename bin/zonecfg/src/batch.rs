@@ -1,4 +1,4 @@
-//! Commands from the command line, a file, or a pipe.
+//! Runs commands from the command line, a file, or a pipe.
 
 use std::fs::File;
 use std::io::{BufRead, Read};
@@ -9,10 +9,10 @@ use syntax::{Finish, Flow};
 use crate::console::Terminal;
 use crate::session::CfgSession;
 
-/// Largest command file, and longest line of a pipe, in bytes.
+/// Maximum size of a command file and of a line from a pipe, in bytes.
 const MAX_INPUT: u64 = 16 << 20;
 
-/// Runs the commands of a text.
+/// Runs the commands in a text.
 pub fn run(session: &mut CfgSession, text: &str) -> Finish {
     for line in text.lines() {
         session.console().next_line();
@@ -44,7 +44,7 @@ pub fn file(session: &mut CfgSession, name: &str) -> anyhow::Result<Finish> {
     Ok(run(session, &text))
 }
 
-/// Runs the commands of standard input as they come.
+/// Runs the commands of standard input as they arrive.
 pub fn stdin(session: &mut CfgSession) -> anyhow::Result<Finish> {
     let mut input = std::io::stdin().lock();
     loop {
@@ -55,7 +55,7 @@ pub fn stdin(session: &mut CfgSession) -> anyhow::Result<Finish> {
         }
         Terminal::next_line(session.console());
         session.backing().refresh();
-        // Its end also ends a quote that is open.
+        // The end of the line also ends an open quote.
         match session.line(line.trim_end_matches('\n')) {
             Flow::Go => {}
             Flow::Exit => break,

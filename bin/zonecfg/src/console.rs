@@ -1,4 +1,4 @@
-//! Standard output, standard error, and the questions in between.
+//! Standard output, standard error, and questions to the user.
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
@@ -10,20 +10,21 @@ use syntax::{Console, Mode, SyntaxError, help};
 
 use crate::keyboard::Keyboard;
 
-/// The terminal, or its substitute.
+/// The terminal of a session, or the streams that replace it.
 #[derive(Debug)]
 pub struct Terminal {
-    /// The file of `-f`.
+    /// The name of the command file of `-f`.
     file: Option<String>,
     line: usize,
     may_ask: bool,
-    /// The user who types the commands gives the answers too.
+    /// The keyboard from which the user types both commands and answers.
     keyboard: Option<Rc<RefCell<Keyboard>>>,
     pager: Option<String>,
 }
 
 impl Terminal {
-    /// Asks only where a user sits at standard input and no file of commands is read.
+    /// Creates the streams of a session. Questions are asked only if a user sits at standard input
+    /// and no command file is read.
     pub fn new(mode: Mode, file: Option<&str>) -> Self {
         let at_terminal = cli::prompt::can_ask();
         let pages = mode == Mode::Interactive && at_terminal && io::stdout().is_terminal();
@@ -39,17 +40,17 @@ impl Terminal {
         }
     }
 
-    /// Takes answers from where the commands come from.
+    /// Reads answers from the same keyboard as the commands.
     pub fn answer_from(&mut self, keyboard: Rc<RefCell<Keyboard>>) {
         self.keyboard = Some(keyboard);
     }
 
-    /// Counts the line that is read next.
+    /// Counts the line of the command file that is read next.
     pub const fn next_line(&mut self) {
         self.line += 1;
     }
 
-    /// `line 3 of web.cfg`; `None` where commands do not come from a file.
+    /// Returns a place such as `line 3 of web.cfg`; `None` if commands do not come from a file.
     fn place(&self) -> Option<String> {
         match self.file.as_deref()? {
             "-" => Some(format!("line {}", self.line)),
@@ -102,8 +103,8 @@ impl Console for Terminal {
     }
 }
 
-/// Writes to standard output. A reader that goes away after the first lines of `info` or
-/// `export` is no failure, and ends no session that may have more to do.
+/// Writes to standard output. If the reader of `info` or `export` closes the pipe early, the
+/// session continues without an error.
 fn write(text: &str) {
     match cli::output::write(text.as_bytes()) {
         Ok(()) | Err(Errno::PIPE) => {}
@@ -111,7 +112,7 @@ fn write(text: &str) {
     }
 }
 
-/// Shows text in the user's pager; false when there is none that works.
+/// Shows text in the user's pager. Returns false if no pager works.
 fn page(pager: &str, text: &str) -> bool {
     let child = Command::new("/bin/sh")
         .args(["-c", pager])
@@ -121,9 +122,9 @@ fn page(pager: &str, text: &str) -> bool {
         return false;
     };
     if let Some(mut input) = child.stdin.take() {
-        // A pager that is left early takes no more.
+        // A pager that the user leaves early closes its input.
         let _ = input.write_all(text.as_bytes());
     }
-    // 127: the shell did not find it.
+    // Status 127 means that the shell did not find the pager.
     child.wait().is_ok_and(|status| status.code() != Some(127))
 }

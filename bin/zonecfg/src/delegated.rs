@@ -1,10 +1,10 @@
 //! zonecfg for users who are not root: asks zoneauthd, and, if zoneauthd has started it as root for
 //! a user, refuses actions that the user may not do.
 //!
-//! The user must not become root of the host. So the user cannot name a file to read or write,
-//! cannot make or delete a zone, and a committed configuration may differ only in properties of the
-//! zone alone (`authority::change`). All this stands between the session and the store, whatever
-//! the commands are.
+//! The user must not become root of the host. So the user cannot name a file to read or write and
+//! cannot create or delete a zone. A committed configuration may differ only in properties of the
+//! zone alone (`authority::change`). These checks stand between the session and the store, so they
+//! apply to every command.
 
 use std::io::ErrorKind;
 use std::ops::{Deref, DerefMut};
@@ -17,8 +17,8 @@ use syntax::{Backing, Change};
 use crate::args::Commands;
 use crate::backing::{self, Stored};
 
-/// Lets zoneauthd run a session that may change something; its status, or `None` when
-/// the session is to be had here, where nothing can be changed.
+/// Asks zoneauthd to run a session that may change the configuration. Returns the exit status of
+/// the session, or `None` if the session must run in this process, which cannot change anything.
 pub fn ask(zone: &ZoneName, commands: &Commands) -> Option<u8> {
     let mut words = vec!["-z".into(), zone.as_str().into()];
     let input = match commands {
@@ -32,7 +32,7 @@ pub fn ask(zone: &ZoneName, commands: &Commands) -> Option<u8> {
             words.extend(["-f".into(), "-".into()]);
             Input::Standard
         }
-        // Root would open it.
+        // zoneauthd runs as root and would open the user's file as root.
         Commands::File(_) => return None,
     };
     match (delegate::run(Program::Zonecfg, &words, input), input) {
@@ -45,7 +45,7 @@ pub fn ask(zone: &ZoneName, commands: &Commands) -> Option<u8> {
     }
 }
 
-/// True for a line with a command that read-only sessions refuse.
+/// Returns true for a line with a command that read-only sessions refuse.
 fn changes(line: &str) -> bool {
     let commands = syntax::parse_line(line);
     commands
@@ -54,7 +54,7 @@ fn changes(line: &str) -> bool {
         .any(|command| command.verb().spec().changes)
 }
 
-/// Whom the session is for.
+/// The user for whom the session runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     /// The user who has started zonecfg.
@@ -64,8 +64,8 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// Read from the environment: zoneauthd sets the variable for its programs, and a user who sets
-    /// it gains nothing.
+    /// Returns the caller that the environment names. zoneauthd sets the variable for its programs,
+    /// and a user who sets the variable gains nothing.
     pub fn of_environment() -> Self {
         match std::env::var_os(authority::UID_VARIABLE) {
             Some(_) => Self::Delegated,
@@ -74,31 +74,31 @@ impl Caller {
     }
 }
 
-/// Why the store is not asked.
+/// The reason why the guarded store refused an operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It was asked, and refused.
+    /// The store itself refused.
     #[error(transparent)]
     Stored(#[from] backing::Error),
-    /// Zones are made and deleted by root.
+    /// The user wants to create or delete a zone, which only root may.
     #[error("{zone}: Permission denied: only root may {what} a zone")]
     Zone {
         /// The zone.
         zone: ZoneName,
-        /// The action: make or delete.
+        /// The action: create or delete.
         what: &'static str,
     },
-    /// The change reaches the host.
+    /// The change affects the host.
     #[error("{zone}: Permission denied: only root may change {}", what.join(", "))]
     Reaches {
         /// The zone.
         zone: ZoneName,
-        /// Properties and resources.
+        /// The properties and resources that affect the host.
         what: Vec<&'static str>,
     },
 }
 
-/// The store, as far as the caller may use it.
+/// The store, restricted to the operations that the caller may use.
 #[derive(Debug)]
 pub struct Guarded {
     stored: Stored,
@@ -121,7 +121,7 @@ impl Guarded {
         }
     }
 
-    /// Refuses a change that reaches the host.
+    /// Refuses a change that affects the host.
     fn check(&self, change: &Change) -> Result<(), Error> {
         if self.caller == Caller::Himself {
             return Ok(());
@@ -216,7 +216,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// A store with zone `web`, made by root and then guarded against a user.
+    /// Creates a store with zone `web` as root, and guards it against a user.
     fn guarded() -> (tempfile::TempDir, Guarded, Config) {
         let folder = tempfile::tempdir().unwrap();
         let stored = || Stored::new(Root::new(folder.path()));

@@ -31,7 +31,7 @@ pub fn run(session: &mut CfgSession) -> anyhow::Result<Finish> {
     }
 }
 
-/// Reads and carries out lines until the session ends.
+/// Reads lines and runs their commands until the session ends.
 fn read(
     session: &mut CfgSession,
     keyboard: &RefCell<Keyboard>,
@@ -48,7 +48,7 @@ fn read(
                     flow => return Ok(flow),
                 }
             }
-            // ^C abandons the line.
+            // ^C discards the line.
             Err(ReadlineError::Interrupted) => {}
             Err(ReadlineError::Eof) => {
                 session.console().print("\n");

@@ -1,7 +1,7 @@
 //! Lines that a user types or pastes at a terminal.
 //!
-//! Commands and answers to questions come from the same reader: a paste of several lines
-//! may hold both, and whatever was read from the terminal ahead of its turn stays here.
+//! The same reader reads commands and answers to questions. A paste of several lines may hold both,
+//! so the reader keeps lines that were read too early.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,10 +18,10 @@ use rustyline::validate::Validator;
 use rustyline::{Editor, Helper};
 use syntax::complete::{self, Context};
 
-/// The reader of one terminal.
+/// The line reader of one terminal.
 pub struct Keyboard {
     editor: Editor<Words, MemHistory>,
-    /// Lines of a paste whose turn has not come.
+    /// Lines of a paste that are not used yet.
     pasted: VecDeque<String>,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Debug for Keyboard {
 }
 
 impl Keyboard {
-    /// The reader of standard input.
+    /// Creates the line reader of standard input.
     pub fn new() -> rustyline::Result<Self> {
         let config = rustyline::Config::builder()
             .completion_type(CompletionType::List)
@@ -47,7 +47,7 @@ impl Keyboard {
         })
     }
 
-    /// Takes the words that completion offers from the session's context.
+    /// Updates the words that completion offers from the session's context.
     pub fn knows(&mut self, context: Context<'_>) {
         if let Some(words) = self.editor.helper_mut() {
             *words = Words::of(context);
@@ -61,7 +61,7 @@ impl Keyboard {
         Ok(line)
     }
 
-    /// Asks until the answer is one; `None` at the end of input. ^C is no.
+    /// Asks until the user answers yes or no. Returns `None` at the end of input. ^C counts as no.
     pub fn ask(&mut self, question: &str) -> Option<bool> {
         loop {
             match self.line(&format!("{question} (y/[n])? ")) {
@@ -76,7 +76,7 @@ impl Keyboard {
         }
     }
 
-    /// Reads a line. A terminal that marks pastes hands several lines over as one.
+    /// Reads a line. A terminal with bracketed paste returns a paste of several lines at once.
     fn line(&mut self, prompt: &str) -> rustyline::Result<String> {
         if let Some(line) = self.pasted.pop_front() {
             return Ok(line);
@@ -85,7 +85,7 @@ impl Keyboard {
         let mut lines = text.split('\n').map(str::to_owned);
         let first = lines.next().unwrap_or_default();
         self.pasted.extend(lines);
-        // The line break of its last line, with nothing behind it.
+        // A paste that ends with a line break yields an empty last line, which is dropped.
         if self.pasted.back().is_some_and(String::is_empty) {
             self.pasted.pop_back();
         }

@@ -1,4 +1,4 @@
-//! `zonecfg -r`: the configuration that a running zone has, in place of the stored one.
+//! `zonecfg -r`: reads and changes the configuration of a running zone instead of the stored one.
 //! Committed changes take effect at once, and are lost when the zone boots.
 
 use std::ops::{Deref, DerefMut};
@@ -12,16 +12,16 @@ use zone::live::{Options, Told};
 use crate::backing::Stored;
 use crate::delegated::{self, Guarded};
 
-/// Why a configuration could not be had or changed.
+/// The reason why a configuration could not be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The store.
+    /// The store failed or refused.
     #[error(transparent)]
     Stored(#[from] delegated::Error),
-    /// The running zone.
+    /// The running zone failed.
     #[error("zonecfg: zone '{0}': {1}")]
     Running(ZoneName, String),
-    /// A command about the stored configuration.
+    /// The command applies only to stored configurations.
     #[error(
         "zonecfg: zone '{0}': {1} applies to the stored configuration, not to a running zone (-r)"
     )]
@@ -31,9 +31,9 @@ pub enum Error {
 /// The store of a session's configurations.
 #[derive(Debug)]
 pub enum Kept {
-    /// In the store.
+    /// The store of this host.
     Stored(Guarded),
-    /// In running zones of this host.
+    /// The running zones of this host.
     Running(Guarded, Box<Host>),
 }
 
@@ -57,7 +57,7 @@ impl Kept {
     }
 }
 
-/// The configuration that a zone runs with.
+/// Returns the configuration that a zone currently runs with.
 pub fn running(host: &Host, zone: &ZoneName) -> Result<Config, Error> {
     zone::live::running(host, zone).map_err(|error| Error::Running(zone.clone(), flatten(&error)))
 }

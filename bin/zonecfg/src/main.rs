@@ -61,15 +61,15 @@ fn main() -> ExitCode {
     cli::output::end("zonecfg", u8::from(failed))
 }
 
-/// Runs one session; true when it failed.
+/// Runs one session. Returns true if the session failed.
 fn run(args: Args, root: Root) -> anyhow::Result<bool> {
     let alternate = root.dir() != Path::new("/");
     let stored = Stored::new(root);
     let (mode, file) = match &args.commands {
         args::Commands::Interactive => (Mode::Interactive, None),
         args::Commands::Words(_) => (Mode::Words, None),
-        // Typed at a terminal it is a session like any other, only that errors name the
-        // line. From a pipe it is a file.
+        // `-f -` at a terminal is an interactive session whose errors name the line. `-f -` at a
+        // pipe is a command file.
         args::Commands::File(file) if file == "-" && cli::prompt::can_ask() => {
             (Mode::Interactive, Some(file.clone()))
         }
@@ -101,7 +101,8 @@ fn run(args: Args, root: Root) -> anyhow::Result<bool> {
         false => Kept::Stored(guarded),
         true => {
             let host = cli::host(args.root.as_deref())?;
-            // Said at once: nothing that is typed could be done.
+            // The error is reported at once, because no command could work on a zone that does not
+            // run.
             live::running(&host, &zone)?;
             Kept::Running(guarded, Box::new(host))
         }

@@ -1,4 +1,4 @@
-//! Many at once on one zone, and changes that are cut short.
+//! Many sessions at once on one zone, and commits that are killed.
 
 mod common;
 
@@ -50,7 +50,7 @@ fn a_change_that_is_killed_is_made_or_not_made() {
     let mut cut = 0;
     for round in 0..150u64 {
         let before = stored(&host);
-        // Large enough that writing it takes a while.
+        // The configuration is so large that writing it takes a while.
         let fill = "x".repeat(1500);
         let commands: String = (0..20)
             .map(|i| {
@@ -59,7 +59,7 @@ fn a_change_that_is_killed_is_made_or_not_made() {
             .collect();
         let commands = format!("remove -F attr; {commands} set bootargs={round}");
         let mut child = host.command(&["-z", "web1", &commands]).spawn().unwrap();
-        // Somewhere between the start and, on most machines, the end.
+        // The kill happens after the start and, on most machines, before the end of the commit.
         std::thread::sleep(Duration::from_micros(round * 100));
         child.kill().unwrap();
         cut += u32::from(!child.wait().unwrap().success());
@@ -72,7 +72,7 @@ fn a_change_that_is_killed_is_made_or_not_made() {
         assert_eq!(index.entries().len(), 1);
     }
     assert!(cut > 0, "nothing was killed in time");
-    // Nothing of the cut ones is in the way.
+    // No leftover of a killed commit prevents the next commit.
     assert_eq!(
         host.status(&["-z", "web1", "remove -F attr; set bootargs=end"]),
         0

@@ -113,10 +113,10 @@ fn many_zones_are_created_at_once() {
 #[test]
 fn a_user_without_write_access_changes_nothing() {
     let host = Host::with_web1();
-    // For the case that other users may not read the build's own folders.
+    // Other users may not be able to read the build's folders, so the program is copied.
     let program = host.dir().join("zonecfg");
-    // By another process: a child that some other test starts at this moment would have the copy
-    // open for writing, and then it cannot be executed.
+    // Another process makes the copy. A child that another test forks at this moment would inherit
+    // a descriptor that is open for writing, and the kernel would not execute the copy.
     let copied = Command::new("cp").arg(ZONECFG).arg(&program).status();
     assert!(copied.unwrap().success());
     for (path, mode) in [(host.dir(), 0o755), (&host.root().etc(), 0o555)] {
@@ -133,7 +133,7 @@ fn a_user_without_write_access_changes_nothing() {
             command.uid(65534).gid(65534);
         }
         let mut child = command.spawn().unwrap();
-        // A command on the command line leaves its input alone.
+        // A zonecfg with a command on its command line does not read its input.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         let output = child.wait_with_output().unwrap();
         format!(
@@ -174,8 +174,8 @@ fn at_terminal(host: &Host, keys: &str) -> (String, Option<i32>) {
     let mut master = File::from(master);
     let mut seen = Vec::new();
     for line in keys.split_inclusive('\n') {
-        // The editor changes the terminal's mode for each line: keys that come
-        // before its prompt would be taken in the wrong mode.
+        // The editor changes the terminal's mode for each line: keys that arrive before its prompt
+        // would be read in the wrong mode.
         read_until(&mut master, &mut seen, |text| {
             text.ends_with("> ") || text.ends_with(")? ")
         });
@@ -188,12 +188,12 @@ fn at_terminal(host: &Host, keys: &str) -> (String, Option<i32>) {
     (plain(&seen), status)
 }
 
-/// Reads until the text since the last call satisfies `enough`, or the other side is closed.
+/// Reads until the text since the last call satisfies `enough`, or the program closes the terminal.
 fn read_until(master: &mut File, seen: &mut Vec<u8>, enough: impl Fn(&str) -> bool) {
     let start = seen.len();
     let mut buffer = [0; 4096];
     loop {
-        // A prompt that never comes must not hang the test.
+        // The timeout prevents a hang of the test if the prompt never appears.
         let mut fds = [PollFd::new(master, PollFlags::IN)];
         let deadline = Timespec {
             tv_sec: 30,
@@ -201,7 +201,7 @@ fn read_until(master: &mut File, seen: &mut Vec<u8>, enough: impl Fn(&str) -> bo
         };
         let ready = poll(&mut fds, Some(&deadline)).unwrap();
         assert!(ready > 0, "nothing after: {}", plain(seen));
-        // EIO: the program is gone.
+        // EIO: the program has ended.
         let Ok(count) = master.read(&mut buffer) else {
             return;
         };
@@ -212,7 +212,7 @@ fn read_until(master: &mut File, seen: &mut Vec<u8>, enough: impl Fn(&str) -> bo
     }
 }
 
-/// Without the escape sequences of the line editor.
+/// Returns the text without the escape sequences of the line editor.
 fn plain(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut out = String::new();

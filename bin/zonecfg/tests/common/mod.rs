@@ -1,6 +1,6 @@
 //! Runs the built program on a root of its own.
 
-// Each test file is a program of its own and uses some of this.
+// Each test file is a program of its own and uses only some of these helpers.
 #![allow(dead_code)]
 
 use std::io::Write;
@@ -24,7 +24,7 @@ impl Host {
         }
     }
 
-    /// A root where `web1` was made by `create -b`.
+    /// Creates a root with the zone `web1`, made by `create -b`.
     pub fn with_web1() -> Self {
         let host = Self::new();
         assert_eq!(host.status(&["-z", "web1", "create -b"]), 0);
@@ -55,17 +55,18 @@ impl Host {
         self.command(args).status().unwrap().code().unwrap()
     }
 
-    /// Returns the output and the status of a call, fit for a snapshot.
+    /// Returns the output and the status of a call, normalized for a snapshot.
     pub fn run(&self, args: &[&str]) -> String {
         self.report(args, None)
     }
 
-    /// The same, with text at standard input.
+    /// Runs the program with `input` at standard input. Returns its output and status, normalized
+    /// for a snapshot.
     pub fn run_with(&self, args: &[&str], input: &str) -> String {
         self.report(args, Some(input))
     }
 
-    /// Several calls, each with `-z web1`.
+    /// Runs several calls, each with `-z web1`.
     pub fn transcript(&self, commands: &[&str]) -> String {
         let runs = commands
             .iter()
