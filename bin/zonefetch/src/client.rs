@@ -1,4 +1,4 @@
-//! Requests to a registry: where they may go, and who asks.
+//! Requests to a registry: the allowed addresses, and the credentials.
 //!
 //! Plain HTTP is used only for this machine itself, whatever a registry answers, and not for a
 //! registry that speaks TLS; a redirection or a place to get tokens that says otherwise is refused.
@@ -24,19 +24,19 @@ use crate::trust;
 /// Maximum number of redirections that are followed.
 const MAX_REDIRECTIONS: usize = 5;
 
-/// Maximum time between two pieces of a server's answer.
+/// Timeout between two pieces of a server's answer.
 pub const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The largest answer with a token.
+/// Maximum size of a token server's answer, in bytes.
 const MAX_TOKEN: u64 = 64 << 10;
 
-/// A registry, as far as one image is concerned.
+/// The client of a registry for one image.
 pub struct Client {
     pub reference: Reference,
     wire: Wire,
     credentials: Option<Credentials>,
     agent: Agent,
-    /// The authorization header, once the registry has asked for it.
+    /// The authorization header; `None` until the registry asks for it.
     authorization: RefCell<Option<String>>,
 }
 
@@ -62,7 +62,7 @@ impl Client {
             .timeout_per_read(Some(SERVER_TIMEOUT))
             .user_agent(concat!("zonefetch/", env!("CARGO_PKG_VERSION")));
         if reference.is_loopback() {
-            // No proxy stands between this machine and itself.
+            // Connections to this machine itself use no proxy.
             config = config.proxy(None);
         }
         let connector = ConnectProxyConnector::default().chain(TcpConnector::default());
@@ -84,7 +84,7 @@ impl Client {
         })
     }
 
-    /// Asks for `path` of the image's repository. Gives the answer if it is one.
+    /// Requests `path` of the image's repository. Returns a successful answer.
     pub fn get(&self, path: &str, accept: &str) -> Result<Response<Body>, String> {
         let scheme = match self.wire {
             Wire::Tls => "https",
@@ -154,7 +154,7 @@ impl Client {
         }
     }
 
-    /// Reads an address and refuses one that must not be asked.
+    /// Parses an address and refuses an address that the client must not contact.
     fn allow(&self, text: &str) -> Result<Uri, String> {
         let bad = |problem: &str| Err(format!("{}: {}: {problem}", self.reference, shown(text)));
         let Ok(url) = text.parse::<Uri>() else {
@@ -265,7 +265,7 @@ impl Client {
     }
 }
 
-/// Reads a short answer.
+/// Reads an answer of at most `most` bytes.
 pub fn read_all(answer: &mut Response<Body>, most: u64) -> Result<Vec<u8>, String> {
     let mut text = Vec::new();
     let reader = answer.body_mut().with_config().limit(u64::MAX).reader();
@@ -277,7 +277,7 @@ pub fn read_all(answer: &mut Response<Body>, most: u64) -> Result<Vec<u8>, Strin
     }
 }
 
-/// As a value in an address.
+/// Percent-encodes a value for a URL.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {

@@ -73,7 +73,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // The caller removes the downloaded files, and cannot any more when it is killed.
+    // The caller removes the downloaded files. A killed caller cannot remove them, so this process
+    // then dies, too.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     match run(&call) {
         Ok(()) => ExitCode::SUCCESS,

@@ -18,20 +18,21 @@ use crate::trust;
 /// The protocol of a registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
-    /// HTTP in TLS.
+    /// HTTP over TLS.
     Tls,
-    /// HTTP alone, which loopback alone may have.
+    /// HTTP without TLS, which only a registry on loopback may use.
     Plain,
 }
 
-/// The port of TLS of a registry whose name has no port, as in URLs.
+/// The port for TLS if the name of the registry has no port, as in URLs.
 const HTTPS_PORT: u16 = 443;
 
-/// First bytes of the TLS records that a server sends first: an alert or a handshake.
+/// First bytes of the two TLS record types that a server may send first: an alert or a handshake.
 const RECORDS: [u8; 2] = [21, 22];
 
-/// Ends the line and the head that an HTTP server takes the ClientHello for, so that it
-/// answers. It is shorter than the head of a TLS record (5 bytes): a TLS server waits for more.
+/// Bytes that follow the ClientHello. An HTTP server takes the ClientHello for a request head, and
+/// these bytes end the head, so that it answers. They are shorter than the head of a TLS record (5
+/// bytes), so a TLS server waits for more.
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 
 /// Returns the protocol of the image's registry. Only a registry on loopback is asked.
@@ -53,7 +54,8 @@ pub fn wire(reference: &Reference) -> Result<Wire, String> {
     let stream = if has_port {
         TcpStream::connect(host).map_err(fail)?
     } else {
-        // Without a port, plain HTTP is on another one.
+        // A name without a port is probed on the TLS port, because plain HTTP has another default
+        // port.
         match TcpStream::connect((host.trim_matches(['[', ']']), HTTPS_PORT)) {
             Ok(stream) => stream,
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Ok(Wire::Plain),
@@ -63,7 +65,7 @@ pub fn wire(reference: &Reference) -> Result<Wire, String> {
     ask(stream).map_err(fail)
 }
 
-/// Sends a ClientHello and looks at the first byte that comes back.
+/// Sends a ClientHello and checks the first byte of the answer.
 fn ask(mut stream: TcpStream) -> io::Result<Wire> {
     stream.set_read_timeout(Some(SERVER_TIMEOUT))?;
     stream.set_write_timeout(Some(SERVER_TIMEOUT))?;
@@ -104,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// Asks a server that reads everything there is and sends `answer`.
+    /// Probes a server that reads all input and sends `answer`.
     fn answered(answer: &'static [u8]) -> Wire {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let reference = format!("docker://{}/a", listener.local_addr().unwrap());
@@ -127,7 +129,7 @@ mod tests {
     #[test]
     fn the_first_byte_tells_tls_from_http() {
         assert_eq!(answered(b"\x16\x03\x03"), Wire::Tls);
-        // An alert: the server speaks TLS, though not with this client.
+        // The answer is an alert: the server speaks TLS, though not with this client.
         assert_eq!(answered(b"\x15\x03\x01\x00\x02\x02\x28"), Wire::Tls);
         assert_eq!(answered(b"HTTP/1.1 400 Bad Request\r\n\r\n"), Wire::Plain);
         assert_eq!(answered(b""), Wire::Plain);

@@ -12,13 +12,13 @@ use oci::{Digest, Document, Hasher, MAX_LAYER, MAX_MANIFEST, Platform};
 
 use crate::client::{Client, read_all};
 
-/// Maximum number of indexes in indexes that are followed.
+/// Maximum depth of nested indexes.
 const MAX_INDEX_DEPTH: usize = 3;
 
 /// Interval between progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Maximum number of attempts for each layer: connections break.
+/// Maximum number of attempts for each layer, because connections break.
 const MAX_ATTEMPTS: u64 = 3;
 
 pub struct Pull {
@@ -74,7 +74,7 @@ impl Pull {
         Err(self.what("more indexes in one another than are followed"))
     }
 
-    /// Fetches layers: a line each, with digest and size.
+    /// Fetches the listed layers: one line for each layer, with digest and size.
     pub fn layers(&self, list: &str) -> Result<(), String> {
         let mut all = Vec::new();
         for line in list.lines() {
@@ -122,7 +122,7 @@ impl Pull {
         let fail = |error: io::Error| Failed::Final(self.what(&format!("cannot write: {error}")));
         let mut file = File::create(&part).map_err(fail)?;
         let body = answer.body_mut().with_config().limit(u64::MAX).reader();
-        // One byte more than the limit, to notice a longer layer.
+        // One byte more than the limit is read, to detect a layer that is too long.
         let mut body = body.take(size + 1);
         let mut hasher = Hasher::default();
         let mut buffer = vec![0; 128 << 10];
@@ -167,16 +167,16 @@ impl Pull {
     }
 }
 
-/// Why a layer did not come.
+/// The reason why a layer was not fetched.
 enum Failed {
-    /// It may come at another time.
+    /// A later attempt may succeed.
     Broken(String),
-    /// It will not.
+    /// No later attempt can succeed.
     Final(String),
 }
 
-/// Refuses layers that do not fit, before the download: only the registry knows their
-/// size.
+/// Refuses layers that do not fit on the disk, before the download: their sizes come from the
+/// registry.
 fn has_space(into: &Path, layers: &[(Digest, u64)]) -> Result<(), String> {
     let missing: HashMap<Digest, u64> = layers
         .iter()
@@ -199,7 +199,8 @@ fn has_space(into: &Path, layers: &[(Digest, u64)]) -> Result<(), String> {
     Ok(())
 }
 
-/// Tells who waits. If the output has no reader any more, the image is not needed.
+/// Prints a progress line. If the output has no reader any more, nobody needs the image, and the
+/// download fails.
 fn say(line: &str) -> Result<(), String> {
     writeln!(io::stdout(), "{line}")
         .map_err(|error| format!("could not write to standard output: {error}"))
@@ -216,7 +217,8 @@ mod tests {
         let half = space.f_bavail * space.f_frsize / 2 + (1 << 30);
         let (one, other) = (Digest::of(b"1"), Digest::of(b"2"));
         assert!(has_space(&into, &[(one, 1), (other, 1)]).is_ok());
-        // The same twice is fetched once, two of them are too much.
+        // A layer that is listed twice is fetched once and fits; two different layers of this size
+        // do not fit.
         let error = has_space(&into, &[(one, half), (one, half), (other, half)]).unwrap_err();
         assert!(error.contains("MiB free"), "{error}");
         assert!(has_space(&into, &[(one, u64::MAX), (other, u64::MAX)]).is_err());

@@ -1,4 +1,4 @@
-//! TLS under ureq: its own connector takes no verifier of certificates.
+//! A TLS connector for ureq, because ureq's own connector accepts no custom certificate verifier.
 
 use std::fmt;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! Whom TLS trusts: those whom the host trusts.
+//! The certificates that zonefetch trusts: those that the host trusts.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ const BUNDLES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// Names another file, as with OpenSSL.
+/// The environment variable that names another file of certificates, as with OpenSSL.
 const VARIABLE: &str = "SSL_CERT_FILE";
 
 /// Returns the settings of TLS. Fails if the host has no trusted certificates.
@@ -59,12 +59,13 @@ pub fn config() -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config))
 }
 
-/// Returns the cryptography of TLS.
+/// Returns the cryptography provider of TLS.
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// True if a request failed because no authority that the host trusts has signed the certificate.
+/// Returns true if a request failed because no authority that the host trusts has signed the
+/// certificate.
 pub fn is_unknown(error: &ureq::Error) -> bool {
     let error = match error {
         ureq::Error::Rustls(error) => Some(error),
@@ -77,9 +78,10 @@ pub fn is_unknown(error: &ureq::Error) -> bool {
     )
 }
 
-/// Trusts certificates that the host's authorities have signed, and, as OpenSSL does, a server
-/// whose own certificate is among those that the host trusts. `openssl req -x509` makes such ones:
-/// they sign themselves, and they are marked as an authority, which webpki refuses for a server.
+/// A certificate verifier that trusts certificates signed by the host's authorities. As OpenSSL
+/// does, it also trusts a server whose own certificate is among those that the host trusts.
+/// `openssl req -x509` makes such certificates: they sign themselves and are marked as an
+/// authority, which webpki refuses for a server.
 #[derive(Debug)]
 struct Trusted {
     signed: Arc<WebPkiServerVerifier>,
