@@ -1,4 +1,4 @@
-//! Images as they are printed.
+//! Formats images for printing.
 
 use std::fmt::Write as _;
 use std::time::SystemTime;
@@ -15,18 +15,18 @@ pub struct Row {
     digest: String,
     name: String,
     source: String,
-    /// The digest of the archive it was made of.
+    /// The digest of the archive that the image was imported from.
     archive: Option<String>,
-    /// Seconds since 1970.
+    /// Time of the import, in seconds since 1970.
     imported: u64,
     entries: u64,
-    /// Bytes in files.
+    /// Size of all files, in bytes.
     bytes: u64,
-    /// Bytes on disk.
+    /// Space on disk, in bytes.
     disk_bytes: u64,
-    /// Layers it is made of.
+    /// Number of layers of the image.
     layers: usize,
-    /// Zonepaths and layers that stand on it.
+    /// Zonepaths and layers that use the image.
     users: Vec<String>,
 }
 
@@ -54,7 +54,8 @@ pub fn row(images: &Images, image: &Image) -> Result<Row, Error> {
     })
 }
 
-/// Names come from file names: they must not steer a terminal.
+/// Names of images come from file names, so control characters are replaced: they could control the
+/// terminal.
 fn printable(text: &str) -> String {
     text.chars()
         .map(|char| if char.is_control() { '?' } else { char })
@@ -87,7 +88,7 @@ pub fn list(rows: &[Row], json: bool, parseable: bool) -> String {
     ]);
     for row in rows {
         table.row(vec![
-            // The first twelve digits name it well enough.
+            // The first twelve digits of the digest identify the image.
             row.digest.chars().take(19).collect(),
             units::bytes(row.disk_bytes),
             row.users.len().to_string(),
