@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of zonep2vchk.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ usage: zonep2vchk [-b] [-s path[,path]...] [-S file] [-T release] [-P | -j] [-R 
        zonep2vchk -V
 ";
 
-/// All there is to know.
+/// The text of `--help`.
 pub const HELP: &str = "\
 usage: zonep2vchk [-b] [-s path[,path]...] [-S file] [-T release] [-P | -j] [-R root]
        zonep2vchk -c [-T release] [-R root]
@@ -63,20 +63,20 @@ Examples:
 /// The request on the command line.
 #[derive(Debug)]
 pub enum Input {
-    /// Help.
+    /// Print the help.
     Help,
-    /// The version.
+    /// Print the version.
     Version,
-    /// Checks or a template.
+    /// Run the checks, or print a template.
     Run(Args),
 }
 
 /// The options.
 #[derive(Debug)]
 pub struct Args {
-    /// The root of the system.
+    /// The root folder of the system to check.
     pub root: PathBuf,
-    /// `-c`.
+    /// `-c`: print zonecfg commands for a zone like the system.
     pub template: bool,
     /// `-f`.
     pub container: Option<PathBuf>,
@@ -90,17 +90,17 @@ pub struct Args {
     pub form: Form,
 }
 
-/// The default kind of a release's zones.
+/// The Solaris release whose default kind of zone is assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// With the host's network.
+    /// Solaris 10: zones share the host's network.
     S10,
-    /// With a network of its own.
+    /// Solaris 11: zones have a network of their own.
     S11,
 }
 
 impl Target {
-    /// The zone's ip-type.
+    /// Returns the zone's ip-type.
     pub const fn ip_type(self) -> &'static str {
         match self {
             Self::S10 => "shared",
@@ -112,7 +112,7 @@ impl Target {
 /// The form of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// For people.
+    /// Text for a person to read.
     Text,
     /// `-P`
     Parseable,
@@ -120,7 +120,7 @@ pub enum Form {
     Json,
 }
 
-/// Reads the command line; `words` are those behind the program's name.
+/// Parses the command line; `words` are the arguments after the program's name.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Input, String> {
     let mut args = Args {
         root: "/".into(),

@@ -1,8 +1,9 @@
-//! Finds programs that use functions a zone does not have, by the names in them.
+//! Finds programs that use functions which a zone does not have, by the names of functions in their
+//! files.
 //!
-//! A program that is linked to a library names each function it uses of it. A name in a
-//! program does not prove that the program needs it: a finding is a question to the
-//! administrator.
+//! A program that is linked to a library contains the name of each library function that it uses. A
+//! name in a program does not prove that the program needs the function: a finding is a question to
+//! the administrator.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,10 +11,10 @@ use std::path::{Path, PathBuf};
 use crate::report::{Check, Finding, Section};
 use crate::system::{System, base};
 
-/// Maximum number of bytes that are read of a program.
+/// Maximum number of bytes that are read of a program file.
 const MAX_SIZE: u64 = 256 << 20;
 
-/// Maximum depth of folders.
+/// Maximum depth of folders that are searched.
 const MAX_DEPTH: usize = 40;
 
 /// Functions and their purposes.
@@ -46,7 +47,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("bpf_object__load", "loads programs into the kernel"),
 ];
 
-/// Looks at the programs at these paths and below.
+/// Checks the programs at these paths and in the folders below them.
 pub fn check(system: &System, paths: &[PathBuf]) -> Result<Check, String> {
     let mut findings = Vec::new();
     for path in paths {
@@ -89,7 +90,7 @@ fn folder(system: &System, path: &str, depth: usize, findings: &mut Vec<Finding>
 }
 
 fn program(system: &System, path: &str, findings: &mut Vec<Finding>) {
-    // The C library offers them all and needs none.
+    // The C library contains the names of all these functions and needs none of them.
     if ["libc.so", "libc.musl", "ld-"]
         .iter()
         .any(|library| base(path).starts_with(library))
@@ -114,11 +115,11 @@ fn program(system: &System, path: &str, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The functions of ours whose names stand in it, each once.
+/// Returns the functions of the table whose names the file contains, each once.
 fn named(bytes: &[u8]) -> Vec<(&'static str, &'static str)> {
     let mut found = Vec::new();
     for word in bytes.split(|byte| *byte == 0) {
-        // Names that are longer than any of ours need not be compared.
+        // A word that is longer than every name in the table is not compared.
         if word.len() > 40 {
             continue;
         }

@@ -1,5 +1,5 @@
-//! zonecfg commands for a zone like a container of LXC, systemd-nspawn or Incus: settings
-//! with an equivalent are translated, the others are named in a comment.
+//! Prints zonecfg commands for a zone like a container of LXC, systemd-nspawn or Incus. Settings
+//! with an equivalent are translated; the other settings are listed in a comment.
 
 use crate::report::{BRAND, harmless};
 use crate::template::quoted;
@@ -14,14 +14,14 @@ struct Found {
     properties: Vec<(&'static str, String)>,
     /// Resources: the type, and its properties.
     resources: Vec<(&'static str, Vec<(&'static str, String)>)>,
-    /// The settings that were not taken over.
+    /// The settings that were not translated.
     left: Vec<String>,
 }
 
-/// Translates a configuration, whatever tool it is of.
+/// Translates the configuration of a container of any supported tool.
 ///
 /// # Errors
-/// When it is of none that is known.
+/// Fails if the text is not the configuration of a supported tool.
 pub fn commands(text: &str) -> Result<String, String> {
     let (tool, found) = if text
         .lines()
@@ -70,7 +70,7 @@ pub fn commands(text: &str) -> Result<String, String> {
 
 impl Found {
     fn leave(&mut self, key: &str, value: &str) {
-        // Secrets may stand in an environment.
+        // The values of environment variables may be secrets.
         match key.to_lowercase().contains("environment") {
             true => self.left.push(key.to_owned()),
             false => self.left.push(format!("{key} = {value}")),
@@ -118,7 +118,7 @@ impl Found {
     }
 }
 
-/// A number of bytes with a unit, of 1000 or of 1024.
+/// Parses a number of bytes with a decimal unit (1000) or a binary unit (1024).
 fn bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text
@@ -160,8 +160,8 @@ impl Link {
     }
 }
 
-/// Adds a setting lxc.net.INDEX.NAME to its link, which it makes if it is the first. Returns false
-/// for a setting that links of a zone do not have.
+/// Adds a setting lxc.net.INDEX.NAME to its link; the first setting of a link creates the link.
+/// Returns false for a setting that links of a zone do not have.
 fn add_to_link(links: &mut Vec<Link>, index: &str, name: &str, value: &str) -> bool {
     if !links.iter().any(|link| link.index == index) {
         links.push(Link {
@@ -282,7 +282,7 @@ fn nspawn(text: &str) -> Found {
         let (key, value) = (key.trim(), value.trim());
         let yes = matches!(value, "yes" | "true" | "on" | "1");
         match (section, key) {
-            // Every zone boots, and has users of its own.
+            // Every zone boots, and has user ids of its own, so these settings need no translation.
             ("[Exec]", "Boot" | "PrivateUsers") if yes || value == "pick" => {}
             ("[Exec]", "Hostname") => found
                 .left
@@ -323,7 +323,7 @@ fn nspawn(text: &str) -> Found {
     found
 }
 
-/// Lines of block mappings as `a.b.c` and a value; items of lists are skipped.
+/// Returns the lines of block mappings as `a.b.c` and a value; items of lists are skipped.
 fn flat(text: &str) -> Vec<(String, String)> {
     let mut all = Vec::new();
     let mut way: Vec<(usize, String)> = Vec::new();

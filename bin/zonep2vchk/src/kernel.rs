@@ -1,9 +1,9 @@
-//! Kernel modules and parameters: a zone has the host's.
+//! Kernel modules and parameters: a zone uses those of the host.
 
 use crate::report::{Finding, Section};
 use crate::system::{System, base};
 
-/// Parameters that each zone has of its own.
+/// Kernel parameters that each zone has separately.
 const OWN: [&str; 9] = [
     "net.",
     "kernel.hostname",
@@ -16,7 +16,7 @@ const OWN: [&str; 9] = [
     "kernel.ns_last_pid",
 ];
 
-/// The sections of the kernel.
+/// Returns the report sections about the kernel.
 pub fn check(system: &System) -> Vec<Section> {
     vec![modules(system), parameters(system)]
 }

@@ -1,4 +1,5 @@
-//! Finds the configuration of the network, in whichever of the usual places.
+//! Finds the configuration of the network in the files of ifupdown, systemd, NetworkManager and
+//! netplan.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,16 +15,16 @@ pub struct Interface {
     pub addresses: Vec<String>,
     /// The default routers.
     pub routers: Vec<String>,
-    /// True if it asks a server for its address.
+    /// True if the interface requests its address from a server (DHCP).
     pub dynamic: bool,
-    /// The kind, when it is no plain interface: vlan, bond, bridge, ...
+    /// The kind of the interface if it is no plain interface: vlan, bond, bridge, ...
     pub kind: Option<String>,
 }
 
 /// The interfaces by name.
 pub type Interfaces = BTreeMap<String, Interface>;
 
-/// Everything that is configured, but for the loopback interface.
+/// Returns every configured interface except the loopback interface.
 pub fn interfaces(system: &System) -> Interfaces {
     let mut found = Interfaces::new();
     let mut files = vec!["etc/network/interfaces".to_owned()];
@@ -48,7 +49,8 @@ pub fn interfaces(system: &System) -> Interfaces {
     found
 }
 
-/// The lines of netplan's files that may configure the network and cannot be read here.
+/// Returns findings for the lines of netplan's files that may configure the network and cannot be
+/// parsed here.
 pub fn unread(system: &System) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in system.paths("etc/netplan", ".yaml") {
@@ -63,7 +65,7 @@ pub fn unread(system: &System) -> Vec<Finding> {
     findings
 }
 
-/// The sections of the network.
+/// Returns the report sections about the network.
 pub fn check(system: &System, target: Target) -> Vec<Section> {
     let advice = |kind: &str| match kind {
         "wifi" => "wireless networks are joined by the host".to_owned(),
@@ -102,7 +104,7 @@ pub fn check(system: &System, target: Target) -> Vec<Section> {
     vec![made, dhcp, unread]
 }
 
-/// An address as the zone will have it; `None` for a text that is no address.
+/// Returns an address in the form that zonecfg accepts; `None` if the text is no address.
 fn address(text: &str, prefix: Option<&str>) -> Option<String> {
     let (ip, own) = text
         .split_once('/')
@@ -123,7 +125,7 @@ fn router(text: &str) -> Option<String> {
     text.parse::<IpAddr>().ok().map(|ip| ip.to_string())
 }
 
-/// interfaces(5).
+/// Parses interfaces(5).
 fn ifupdown(found: &mut Interfaces, lines: &[String]) {
     let mut current: Option<String> = None;
     let mut mask = None;
@@ -170,7 +172,7 @@ fn ifupdown(found: &mut Interfaces, lines: &[String]) {
     }
 }
 
-/// The pairs of an ini file, each with its section.
+/// Returns the key-value pairs of an ini file, each with its section.
 fn pairs(lines: &[String]) -> impl Iterator<Item = (&str, &str, &str)> {
     let mut section = "";
     lines.iter().filter_map(move |line| {
@@ -183,7 +185,7 @@ fn pairs(lines: &[String]) -> impl Iterator<Item = (&str, &str, &str)> {
     })
 }
 
-/// systemd.network(5).
+/// Parses systemd.network(5).
 fn networkd(found: &mut Interfaces, lines: &[String]) {
     let name = pairs(lines).find(|(section, key, _)| (*section, *key) == ("Match", "Name"));
     let Some((_, _, name)) = name else { return };
@@ -198,7 +200,7 @@ fn networkd(found: &mut Interfaces, lines: &[String]) {
     }
 }
 
-/// systemd.netdev(5).
+/// Parses systemd.netdev(5).
 fn netdev(found: &mut Interfaces, lines: &[String]) {
     let value = |wanted: &str| {
         pairs(lines).find(|(section, key, _)| (*section, *key) == ("NetDev", wanted))
@@ -208,7 +210,7 @@ fn netdev(found: &mut Interfaces, lines: &[String]) {
     }
 }
 
-/// A key file of NetworkManager.
+/// Parses a key file of NetworkManager.
 fn network_manager(found: &mut Interfaces, file: &str, lines: &[String]) {
     let value = |wanted: &str| {
         let pair =
@@ -444,7 +446,7 @@ mod tests {
                 "network:\n  ethernets:\n    eth0: &all\n      dhcp4: true\n    eth1:\n      <<: *all\n",
                 vec![3, 6],
             ),
-            // These say nothing about addresses.
+            // These netplan lines contain no addresses.
             (
                 "network:\n  version: 2\n  ethernets:\n    eth0:\n      match: {name: eth0}\n      nameservers: {addresses: [192.0.2.9]}\n      dhcp4: true\n",
                 vec![],

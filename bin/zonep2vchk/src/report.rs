@@ -1,4 +1,4 @@
-//! Findings as text.
+//! Formats findings as text.
 
 use std::fmt::Write;
 
@@ -7,17 +7,17 @@ use serde::Serialize;
 use crate::args::Target;
 use crate::system::System;
 
-/// Something that will not work.
+/// A part of the system that will not work in a zone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
-    /// The subject: a service, a path, a name.
+    /// The subject of the finding: a service, a path, a name.
     pub subject: String,
-    /// The reason, or the remedy.
+    /// The reason or the remedy of the finding.
     pub advice: String,
 }
 
 impl Finding {
-    /// A finding.
+    /// Creates a finding.
     pub fn new(subject: impl Into<String>, advice: impl Into<String>) -> Self {
         Self {
             subject: subject.into(),
@@ -29,16 +29,16 @@ impl Finding {
 /// Findings of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Section {
-    /// A word, for programs.
+    /// The name of the section in parseable output, one word.
     pub name: &'static str,
-    /// A sentence that the findings follow.
+    /// The heading above the findings of the section.
     pub title: &'static str,
     /// The findings.
     pub findings: Vec<Finding>,
 }
 
 impl Section {
-    /// A section with its findings in order, each once.
+    /// Creates a section with its findings sorted and without duplicates.
     pub fn new(name: &'static str, title: &'static str, mut findings: Vec<Finding>) -> Self {
         findings.sort();
         findings.dedup();
@@ -66,7 +66,7 @@ impl Check {
     }
 }
 
-/// Everything.
+/// The whole report.
 #[derive(Debug, Serialize)]
 pub struct Report {
     version: &'static str,
@@ -80,7 +80,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of a system.
+    /// Creates the report of a system.
     pub fn new(system: &System, target: Target, checks: Vec<Check>) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION"),
@@ -101,7 +101,7 @@ impl Report {
         self.checks.iter().map(Check::issues).sum()
     }
 
-    /// For people.
+    /// Returns the report as text for a person to read.
     pub fn text(&self) -> String {
         let mut text = format!("--Executing Version: {}\n", self.version);
         // Writing to a String cannot fail.
@@ -136,7 +136,7 @@ impl Report {
         text
     }
 
-    /// For programs: a line for each issue.
+    /// Returns the report for programs: one line for each issue.
     pub fn parseable(&self) -> String {
         let mut text = String::new();
         for check in &self.checks {
@@ -158,13 +158,14 @@ impl Report {
         text
     }
 
-    /// As JSON.
+    /// Returns the report as JSON.
     pub fn json(&self) -> Result<String, String> {
         serde_json::to_string_pretty(self).map_err(|error| error.to_string())
     }
 }
 
-/// The system may be hostile: nothing of its files may move the cursor or end a line.
+/// Replaces control characters. The checked system may be hostile: text of its files must not move
+/// the cursor or end a line.
 pub fn harmless(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '?' } else { c })

@@ -244,7 +244,7 @@ const NETWORK: &[&str] = &[
     "tailscaled",
 ];
 
-/// The sections of services.
+/// Returns the report sections about services.
 pub fn check(system: &System, target: Target) -> Vec<Section> {
     let (mut never, mut exclusive) = (Vec::new(), Vec::new());
     for unit in enabled(system) {
@@ -269,7 +269,7 @@ pub fn check(system: &System, target: Target) -> Vec<Section> {
     ]
 }
 
-/// The units and old scripts that start with the system.
+/// Returns the units and old init scripts that start with the system.
 fn enabled(system: &System) -> Vec<String> {
     let mut units = Vec::new();
     for folder in [
@@ -318,7 +318,7 @@ fn is_masked(system: &System, unit: &str) -> bool {
     system.file(&path).is_none() && !system.is_folder(std::path::Path::new(&path))
 }
 
-/// `docker` of `docker.service`; an instance is known by its template.
+/// Returns `docker` for `docker.service`; an instance is reduced to the name of its template.
 fn stem(unit: &str) -> &str {
     let unit = base(unit);
     let unit = unit

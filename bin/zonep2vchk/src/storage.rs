@@ -8,7 +8,7 @@ use crate::system::System;
 pub struct Mount {
     /// The mounted device or directory.
     pub special: String,
-    /// The mount point; blanks as they are.
+    /// The mount point, with blanks unescaped.
     pub dir: String,
     /// The file system type.
     pub kind: String,
@@ -35,7 +35,7 @@ impl Mount {
         kinds.contains(&self.kind.as_str())
     }
 
-    /// Returns whether it holds data of its own, apart from the system's.
+    /// Returns true if the mount holds data that is separate from the system's.
     pub fn is_data(&self) -> bool {
         // Directories that a copy of the system includes, even if they were separate file
         // systems.
@@ -48,7 +48,7 @@ impl Mount {
     }
 }
 
-/// The lines of fstab.
+/// Returns the lines of fstab.
 pub fn mounts(system: &System) -> Vec<Mount> {
     let lines = system.lines("etc/fstab").into_iter();
     let mount = |line: String| {
@@ -67,7 +67,7 @@ fn plain(field: &str) -> String {
     field.replace("\\040", " ").replace("\\011", "\t")
 }
 
-/// The sections of storage.
+/// Returns the report sections about storage.
 pub fn check(system: &System) -> Vec<Section> {
     let (mut devices, mut swap, mut network) = (Vec::new(), Vec::new(), Vec::new());
     for mount in mounts(system) {

@@ -1,5 +1,5 @@
-//! The files of the system that is looked at, which may be another than this one: no
-//! link in it leads out of it, and nothing in it is read whole that is not small.
+//! Reads files of the system that is checked, which may be another system than the running one. No
+//! link leads out of the system's root, and every read has a maximum size.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,10 +8,10 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 
-/// Most that is read of a file of configuration, in bytes.
+/// Maximum number of bytes that are read of a configuration file.
 const MAX_SIZE: u64 = 4 << 20;
 
-/// Most entries of a folder that are looked at.
+/// Maximum number of entries of a folder that are read.
 const MAX_ENTRIES: usize = 100_000;
 
 /// A system by its root.
@@ -21,7 +21,7 @@ pub struct System {
 }
 
 impl System {
-    /// Opens the root.
+    /// Opens the root folder of a system.
     pub fn open(root: &Path) -> Result<Self, String> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         openat(CWD, root, flags, Mode::empty())
@@ -33,22 +33,22 @@ impl System {
         sys::root::open(&self.root, path, flags).ok()
     }
 
-    /// A regular file, open.
+    /// Opens a regular file of the system.
     pub fn file(&self, path: &str) -> Option<File> {
         sys::root::file(&self.root, path).ok()?
     }
 
-    /// The text of a file; empty without one.
+    /// Returns the text of a file; empty if the file does not exist.
     pub fn read(&self, path: &str) -> String {
         let mut bytes = Vec::new();
         if let Some(file) = self.file(path) {
-            // A file that cannot be read to its end counts up to the error.
+            // If a read fails in the middle of a file, the text before the error is used.
             let _ = file.take(MAX_SIZE).read_to_end(&mut bytes);
         }
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The lines of a file that say something, without comments and outer blanks.
+    /// Returns the lines of a file without comments, empty lines and outer blanks.
     pub fn lines(&self, path: &str) -> Vec<String> {
         let text = self.read(path);
         let lines = text.lines().map(str::trim);
@@ -58,7 +58,7 @@ impl System {
             .collect()
     }
 
-    /// The names in a folder, in order; none without one.
+    /// Returns the names in a folder, sorted; empty if the folder does not exist.
     pub fn names(&self, folder: &str) -> Vec<String> {
         let opened = self.find(folder, OFlags::RDONLY | OFlags::DIRECTORY);
         let Some(entries) = opened.and_then(|folder| Dir::read_from(folder).ok()) else {
@@ -74,7 +74,7 @@ impl System {
         names
     }
 
-    /// The paths in a folder whose names end so.
+    /// Returns the paths in a folder whose names end with `ending`.
     pub fn paths(&self, folder: &str, ending: &str) -> Vec<String> {
         let names = self.names(folder).into_iter();
         names
@@ -83,19 +83,19 @@ impl System {
             .collect()
     }
 
-    /// Returns whether there is such a folder; a folder behind a link does not count.
+    /// Returns true if the path is a folder; a folder behind a link does not count.
     pub fn is_folder(&self, path: &Path) -> bool {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         self.find(&path.to_string_lossy(), flags).is_some()
     }
 
-    /// Its name.
+    /// Returns the host name of the system.
     pub fn host_name(&self) -> String {
         let name = self.lines("etc/hostname").into_iter().next();
         name.unwrap_or_else(|| "unknown".to_owned())
     }
 
-    /// The name of its operating system.
+    /// Returns the name of the system's operating system.
     pub fn release(&self) -> String {
         let mut lines = self.lines("etc/os-release");
         if lines.is_empty() {
@@ -108,12 +108,13 @@ impl System {
             .to_owned()
     }
 
-    /// Its running kernel; empty when it does not run.
+    /// Returns the version of the running kernel from /proc below the system root; empty if /proc
+    /// is not readable.
     pub fn kernel(&self) -> String {
         self.read("proc/sys/kernel/osrelease").trim().to_owned()
     }
 
-    /// Its memory in KiB, if it runs.
+    /// Returns the memory in KiB from /proc below the system root; `None` if /proc is not readable.
     pub fn memory(&self) -> Option<u64> {
         let text = self.read("proc/meminfo");
         let line = text
@@ -122,7 +123,7 @@ impl System {
         line.split_whitespace().next()?.parse().ok()
     }
 
-    /// Its processors, if it runs.
+    /// Returns the number of processors from /proc below the system root.
     pub fn processors(&self) -> usize {
         let text = self.read("proc/cpuinfo");
         text.lines()
@@ -131,7 +132,7 @@ impl System {
     }
 }
 
-/// The last part of a path.
+/// Returns the last component of a path.
 pub fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
