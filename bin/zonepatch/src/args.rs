@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of zonepatch.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use zone::environments::When;
 
 use crate::subcommands;
 
-/// A call.
+/// The parsed command line.
 #[derive(Debug)]
 pub struct Call {
     pub root: Option<PathBuf>,
     pub verb: &'static str,
-    /// Names, patterns and ranges; none for all zones.
+    /// Names, patterns and ranges of zones; empty for all zones.
     pub zones: Vec<String>,
     pub parallel: Option<usize>,
     pub json: bool,
@@ -24,11 +24,11 @@ pub struct Call {
     pub share: bool,
     pub dry_run: bool,
     pub order: Order,
-    /// The patch that is meant.
+    /// The name of the patch that the command acts on.
     pub patch: Option<String>,
-    /// When a zone that runs takes its new root.
+    /// The time at which a running zone switches to its new root.
     pub activate: Option<When>,
-    /// Zones that run are patched in place.
+    /// True if running zones are patched in place.
     pub live: bool,
     /// The command that decides whether a zone is healthy.
     pub health: Option<String>,
@@ -36,7 +36,7 @@ pub struct Call {
     pub time_limit: Option<u64>,
 }
 
-/// Why there is nothing to run.
+/// The reason why the command line starts no subcommand.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Problem {
     Help(Option<&'static str>),

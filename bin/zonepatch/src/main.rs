@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let status = match args::parse(words) {
         Ok(call) => {
-            // Zones are patched to the end, even if the reader of the output ends.
+            // Zones are patched to the end, even if the reader of the output closes the pipe.
             if matches!(call.verb, "status" | "history") {
                 cli::output::only_prints();
             }
@@ -103,7 +103,7 @@ fn start(call: &Call) -> u8 {
     })
 }
 
-/// The zones that are meant, by name; all but the global one when none is.
+/// Returns the selected zones by name; without a selection all zones except the global zone.
 fn chosen(host: &Host, call: &Call) -> Result<Vec<ZoneName>, Error> {
     let index = Index::load(&host.root)?;
     let entries = index.entries().iter().map(|entry| entry.name.clone());
@@ -145,7 +145,7 @@ fn act(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
     }
 }
 
-/// Makes sure that no other command is at work; the lock ends with the file.
+/// Takes the lock that keeps other zonepatch commands out; dropping the file releases the lock.
 fn begin(host: &Host, zones: &[ZoneName]) -> Result<fs::File, Error> {
     let (held, left) = run::begin(host, Some(zones))?;
     warn(&left);
@@ -186,7 +186,7 @@ fn roll_back(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> 
     let _held = begin(host, zones)?;
     let (mut rows, mut status) = (Vec::new(), cli::status::OK);
     for zone in zones {
-        // Of all zones those are meant that have it.
+        // If no zone is named, only zones that have the patch are selected.
         if call.zones.is_empty() && !has_patch(host, zone, call.patch.as_deref()) {
             continue;
         }
@@ -230,8 +230,8 @@ static CANCELLED: AtomicBool = AtomicBool::new(false);
 /// SIGHUP, SIGINT and SIGTERM.
 const ENDINGS: [i32; 3] = [1, 2, 15];
 
-/// Has the first signal that asks for an end cancel the run in order, and the second one end
-/// this program, as it would without this. Called while there is one thread.
+/// Makes the first signal that asks for an end cancel the run in order, and the second signal end
+/// this program by its default action. Must be called while the process has one thread.
 fn take_signals() -> Result<(), Error> {
     let signals = Taken::take(&ENDINGS).map_err(Error::io("take signals"))?;
     std::thread::spawn(move || {
@@ -252,7 +252,7 @@ fn take_signals() -> Result<(), Error> {
     Ok(())
 }
 
-/// plan, apply, remove.
+/// Carries out `plan`, `apply` and `remove`.
 fn change(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
     take_signals()?;
     let conf = conf::load(&host.root).map_err(|error| Error::Refused(flatten(&error)))?;
@@ -336,7 +336,7 @@ fn cpus() -> usize {
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// A name for a patch: the time, fine enough to be the only one.
+/// Returns a name for a patch: the current time, fine enough to be unique.
 fn name() -> String {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::SystemTime::UNIX_EPOCH)

@@ -1,6 +1,6 @@
-//! Shows the progress of a run. A terminal has all zones on one screen, each with the last
-//! line of its package manager; elsewhere each zone has a line when it is through, and one
-//! for each minute that it takes.
+//! Shows the progress of a run. A terminal shows all zones on one screen, each with the last line
+//! of its package manager. Other outputs get one line for each finished zone, and one line per
+//! minute for each zone at work.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::render;
 /// Interval between two drawings of a screen.
 const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The time after which a line tells of a zone at work, where there is no screen.
+/// Interval between progress lines about a zone at work, if the output is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Number of bytes that are read at the end of a log.
@@ -38,9 +38,9 @@ pub struct Progress<'a> {
 }
 
 struct Shown {
-    /// Zones at work, and when they were begun and last told of.
+    /// Zones at work, with the times of their start and of their last progress line.
     at_work: BTreeMap<ZoneName, (Instant, Instant)>,
-    /// For a terminal with room for all zones.
+    /// The screen of a terminal with room for all zones.
     screen: Option<Screen>,
 }
 
@@ -48,7 +48,7 @@ struct Screen {
     order: Vec<String>,
     said: BTreeMap<String, String>,
     drawn: usize,
-    /// Lines for below the screen: a log to look into, programs that go on.
+    /// Lines to print below the screen: logs to read, and programs that continue to run.
     notes: String,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Progress<'a> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says how far the zones at work are.
+    /// Prints the progress of the zones at work.
     fn look(&self) {
         let now = Instant::now();
         let mut shown = self.shown();
@@ -179,7 +179,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// The last line of a log, without control characters, because it comes from the zone.
+/// Returns the last line of a log without control characters, because the text comes from the zone.
 fn last_line(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
@@ -219,7 +219,7 @@ impl Screen {
         }
         self.drawn = self.order.len();
         let mut stdout = std::io::stdout().lock();
-        // The output has no reader any more: the work goes on.
+        // If the output has no reader any more, the work continues.
         let _ = stdout.write_all(out.as_bytes());
         let _ = stdout.flush();
     }

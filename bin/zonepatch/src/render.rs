@@ -9,12 +9,12 @@ use patch::status::{Past, Row};
 use patch::{Order, Outcome, Report};
 use serde::Serialize;
 
-/// Rows as JSON. They are plain data: they always have such a form.
+/// Returns rows as JSON. Rows are plain data, so they always have a JSON form.
 pub fn json<R: Serialize>(rows: &[R]) -> String {
     serde_json::to_string_pretty(rows).unwrap_or_default() + "\n"
 }
 
-/// A whole run as JSON.
+/// Returns a whole run as JSON.
 pub fn run(name: &str, order: &Order, parallel: usize, reports: &[Report]) -> String {
     let value = serde_json::json!({
         "patch": name,
@@ -57,7 +57,7 @@ pub fn ended(report: &Report) -> String {
     text
 }
 
-/// Processes of a zone that still use replaced files; empty if there are none.
+/// Returns the processes of a zone that still use replaced files; empty if there are none.
 pub fn stale(report: &Report) -> String {
     let mut text = String::new();
     for process in &report.stale {
@@ -88,7 +88,7 @@ pub fn planned(report: &Report) -> String {
     text
 }
 
-/// The last line.
+/// Returns the last line of the output of a run.
 pub fn summary(name: &str, reports: &[Report], plan: bool) -> String {
     let count = |outcome| reports.iter().filter(|one| one.outcome == outcome).count();
     let shared = reports.iter().filter(|one| one.how == Some(How::Shared));
@@ -154,7 +154,7 @@ pub fn status(rows: &[Row]) -> String {
     table.render()
 }
 
-/// Returns the updates that a sparse zone lacks of its host's.
+/// Returns the updates of the host that a sparse zone does not have yet.
 fn behind(row: &Row) -> Option<String> {
     let packages = match row.behind {
         0 => return None,

@@ -107,7 +107,7 @@ pub fn unknown(word: &str) -> String {
     command::unknown(word, SUBCOMMANDS.iter().map(|one| one.name))
 }
 
-/// All forms, or that of one subcommand.
+/// Returns the usage of all subcommands, or of one subcommand.
 pub fn usage(verb: Option<&str>) -> String {
     let mut text = String::new();
     let mut head = "usage:";
@@ -120,7 +120,7 @@ pub fn usage(verb: Option<&str>) -> String {
     text
 }
 
-/// Help on all, or on one subcommand.
+/// Returns the help on all subcommands, or on one subcommand.
 pub fn help(verb: Option<&str>) -> String {
     let Some(one) = verb.and_then(find) else {
         let mut text = usage(None);
