@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of zones-service.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,9 +28,9 @@ Boots zones when the host boots, and stops all zones before the host shuts down.
 /// The action: start or stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The host boots.
+    /// The host boots: start zones.
     Start,
-    /// The host shuts down.
+    /// The host shuts down: stop zones.
     Stop,
 }
 
@@ -63,7 +63,7 @@ pub enum Parsed {
 /// Maximum timeout, in seconds: a day.
 const MAX_TIMEOUT_SECONDS: u64 = 86_400;
 
-/// Reads the command line; `words` are those behind the program's name.
+/// Parses the command line; `words` are the arguments after the program's name.
 pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Parsed, lexopt::Error> {
     let (mut action, mut root, mut seconds) = (None, None, None);
     let (mut dry_run, mut json) = (false, false);

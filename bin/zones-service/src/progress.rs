@@ -1,4 +1,4 @@
-//! Printing, and a line on a terminal that says how far it is.
+//! Prints messages, and a progress line on a terminal.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
@@ -16,10 +16,10 @@ pub fn complain(text: &str) {
     eprintln!("{text}");
 }
 
-/// Maximum number of names in the line.
+/// Maximum number of zone names in the progress line.
 const MAX_NAMES: usize = 4;
 
-/// The line on a terminal; nothing where standard output is none.
+/// The progress line on a terminal; prints nothing if standard output is no terminal.
 pub struct Line {
     shown: bool,
     action: &'static str,
@@ -30,7 +30,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// For so many jobs.
+    /// Creates the progress line for `all` jobs.
     pub fn new(action: &'static str, all: usize, wanted: bool) -> Self {
         Self {
             shown: wanted && std::io::stdout().is_terminal(),
@@ -52,7 +52,7 @@ impl Line {
         self.done += 1;
     }
 
-    /// Draws the line anew, where the last one was.
+    /// Redraws the progress line over the former one.
     pub fn draw(&self) {
         if self.shown {
             let text = text(self.action, self.done, self.all, &self.busy);
@@ -63,7 +63,7 @@ impl Line {
         }
     }
 
-    /// Clears the line before permanent output.
+    /// Clears the progress line before permanent output.
     pub fn clear(&self) {
         if self.shown {
             let mut out = std::io::stdout();

@@ -88,7 +88,8 @@ fn act(host: &Host, call: &Call) -> Result<u8, host::Error> {
     Ok(report.status())
 }
 
-/// Zones that nothing can be done for: their files are damaged. Returns how many.
+/// Prints the zones that cannot be started or stopped because their files are damaged. Returns the
+/// number of these zones.
 fn tell_damaged(survey: &Survey) -> usize {
     for (zone, error) in &survey.damaged {
         for line in cli::report::lines("zones-service", zone.as_str(), error) {
@@ -98,7 +99,7 @@ fn tell_damaged(survey: &Survey) -> usize {
     survey.damaged.len()
 }
 
-/// Runs `work` in other threads, and reports its events in this one.
+/// Runs `work` in other threads, and reports its events in the calling thread.
 fn watched(call: &Call, jobs: usize, work: impl FnOnce(Tell<'_>) + Send) -> Vec<Done> {
     let mut line = Line::new(call.action.as_str(), jobs, !call.json);
     let mut all = Vec::new();
@@ -131,7 +132,8 @@ fn watched(call: &Call, jobs: usize, work: impl FnOnce(Tell<'_>) + Send) -> Vec<
     all
 }
 
-/// As many open files as may be: each zone that is waited for takes a few.
+/// Raises the limit of open files to its maximum: each zone that is waited for takes a few
+/// descriptors.
 fn raise_limits() {
     let limit = getrlimit(Resource::Nofile);
     // Should it not be allowed, threads that find none left say so.

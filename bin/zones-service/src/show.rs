@@ -87,7 +87,7 @@ pub fn done(done: &Done) -> (Option<String>, Vec<String>) {
 pub struct Report<'a> {
     pub action: Action,
     pub done: &'a [Done],
-    /// Zones that are up after a stop.
+    /// Zones that still run after a stop.
     pub up: &'a [ZoneName],
     /// The number of zones that could not be started or stopped.
     pub damaged: usize,
@@ -108,7 +108,7 @@ const COUNTED: [&str; 10] = [
 ];
 
 impl Report<'_> {
-    /// The exit status.
+    /// Returns the exit status.
     pub fn status(&self) -> u8 {
         let failed = self.done.iter().any(|done| done.end.is_failure());
         match failed || !self.up.is_empty() || self.damaged > 0 {
@@ -117,7 +117,7 @@ impl Report<'_> {
         }
     }
 
-    /// A line.
+    /// Returns the summary line.
     pub fn summary(&self) -> String {
         let count = |wanted: &str| {
             let results = self.done.iter().map(|one| result(one.job.deed, &one.end));
@@ -140,7 +140,7 @@ impl Report<'_> {
         format!("zones-service: {}: {text}", self.action.as_str())
     }
 
-    /// All of it, for programs.
+    /// Returns the whole report as JSON for programs.
     pub fn json(&self) -> String {
         let zones: Vec<Value> = self
             .done

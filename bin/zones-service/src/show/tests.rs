@@ -33,7 +33,7 @@ fn call(action: Action, json: bool) -> Call {
     }
 }
 
-/// Lines in their order, those for standard error marked.
+/// Returns the printed lines in order; lines for standard error are marked.
 fn printed(all: &[Done]) -> String {
     let mut text = String::new();
     for one in all {
