@@ -2,8 +2,8 @@
 //!
 //! The CPUs of a zone are recorded in an attribute of its v2 group, the *claim*. Therefore the
 //! claim ends with the group, however the zone ends. A command that changes claims holds the lock
-//! of the base. It assigns all CPUs again and binds every zone to its new CPUs: zones with a claim
-//! to their set, the others to the rest.
+//! of the base. The command assigns all CPUs again and binds every zone to its new CPUs: zones with
+//! a claim to their set, the others to the rest.
 //!
 //! In v2 each zone's group has its own set. From Linux 6.7 on, CPUs of a single zone become a
 //! partition, and then no other process of the host runs there either. In v1 a zone has a group in

@@ -3,8 +3,8 @@
 //! For the host, all zones are one group, the base. If the global zone has shares, the weight of
 //! the base is (shares of all running zones / shares of the global zone) times the weight of one
 //! group of the host. Example: three zones with 2 shares each, beside a global zone with 3 shares,
-//! get two thirds of scarce CPU time. This is exact if one group of the host is busy, for example
-//! `system.slice`. Each further busy group of the host counts as another global zone.
+//! get two thirds of scarce CPU time. The division is exact if one group of the host is busy, for
+//! example `system.slice`. Each further busy group of the host counts as another global zone.
 
 use std::fs;
 use std::path::PathBuf;

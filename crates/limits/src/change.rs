@@ -29,8 +29,8 @@ impl ZoneCgroups {
     }
 
     /// Changes the controls of a zone, running or not, from `old` to `new`.
-    /// [`crate::process::change`] changes those of the first process (locked memory, IPC), and
-    /// [`crate::change_zone`] changes both.
+    /// [`crate::process::change`] changes the controls of the first process (locked memory, IPC),
+    /// and [`crate::change_zone`] changes the controls of the zone and of its first process.
     ///
     /// `old` has the current controls, and only differences are written. If a step fails, all
     /// earlier steps are undone, and the zone has its former controls. A memory limit is lowered

@@ -63,8 +63,8 @@ const EXIT: u8 = 0x95;
 
 /// Returns the program that allows the devices of `allowed` and refuses all others.
 ///
-/// The kernel calls it with r1 pointing to `struct bpf_cgroup_dev_ctx` (access and type, major,
-/// minor; a 32-bit word each). The return value 1 allows the access.
+/// The kernel calls the program with r1 pointing to `struct bpf_cgroup_dev_ctx` (access and type,
+/// major, minor; a 32-bit word each). The return value 1 allows the access.
 #[must_use]
 pub fn program(allowed: &[Device]) -> Vec<u64> {
     let (kind, major, minor) = (2, 3, 4);

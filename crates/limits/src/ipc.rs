@@ -1,5 +1,5 @@
-//! Sets System V IPC limits. They are settings of an IPC namespace. Only a process in the namespace
-//! can write them, and the zone's root must not.
+//! Sets System V IPC limits, which are settings of an IPC namespace. Only a process in the
+//! namespace can write these settings, and the zone's root must not.
 
 use std::fs;
 use std::io::{self, Read};
@@ -255,9 +255,9 @@ fn become_owner(owner: u32) -> io::Result<()> {
     Ok(rustix::thread::set_thread_res_uid(user, user, user)?)
 }
 
-/// Runs `body` in the zone's IPC namespace and returns its result. A child process runs it, because
-/// a process cannot return from there with its former rights. A process with several threads uses
-/// one more thread instead, which ends afterwards.
+/// Runs `body` in the zone's IPC namespace and returns its result. A child process runs `body`,
+/// because a process that has joined the namespace cannot return with its former rights. If the
+/// caller has several threads, a new thread runs `body` instead, and ends afterwards.
 fn in_zone(
     first: First<'_>,
     control: Control,
@@ -304,7 +304,7 @@ fn in_child(pidfd: BorrowedFd<'_>, body: &dyn Fn() -> io::Result<String>) -> io:
 }
 
 /// Protects the limits from the zone's root, who owns these settings since Linux 6.9. A BPF program
-/// refuses writes that would raise a limit; it stays until the zone halts.
+/// refuses all writes to these settings. The program stays attached until the zone halts.
 fn guard(cgroups: &ZoneCgroups) -> Option<Warning> {
     let attached = cgroups.open_v2().and_then(|group| {
         sys::bpf::attach_sysctl_filter(group.as_fd(), &program())
@@ -336,8 +336,8 @@ const GET_NAME: i32 = 101;
 
 /// Returns the program that refuses writes to `kernel/shm*`, `kernel/msg*` and `kernel/sem*`.
 ///
-/// The kernel calls it with r1 pointing to `struct bpf_sysctl`, whose first word tells if the
-/// access is a write. The return value 1 allows the access.
+/// The kernel calls the program with r1 pointing to `struct bpf_sysctl`, whose first word tells if
+/// the access is a write. The return value 1 allows the access.
 fn program() -> Vec<u64> {
     let word = |text: &[u8; 4]| i32::from_le_bytes(*text);
     let half = |text: &[u8; 2]| i32::from(i16::from_le_bytes(*text));

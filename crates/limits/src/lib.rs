@@ -120,7 +120,7 @@ pub enum Error {
         /// The requested limit.
         wanted: u64,
     },
-    /// Not enough CPUs are free of claims.
+    /// Too few CPUs are free: zones have claimed the others.
     #[error("{control}: {wanted} CPU{} wanted, and {free} {} free: take fewer, or give up those of other zones", if *wanted == 1 { " is" } else { "s are" }, if *free == 1 { "is" } else { "are" })]
     NoCpus {
         /// The control that asks for CPUs.

@@ -11,7 +11,7 @@ use sys::bpf::{Assembler, Condition, Register};
 
 use crate::{Error, ZoneCgroups};
 
-/// The number of the kernel's function bpf_get_current_uid_gid(): it returns the real user id on
+/// The number of the kernel's function bpf_get_current_uid_gid(), which returns the real user id on
 /// the host in the lower 32 bits.
 const GET_CURRENT_UID_GID: i32 = 15;
 

@@ -10,7 +10,7 @@ use crate::changed::{Applied, Changed, Warning};
 use crate::groups::processes;
 use crate::{Base, Error, ZoneCgroups, ipc};
 
-/// The first process of a zone. Its namespaces and limits are those of the zone.
+/// The first process of a zone, whose namespaces and limits are those of the zone.
 #[derive(Clone, Copy, Debug)]
 pub struct First<'a> {
     /// The pid of the process in the caller's /proc.
@@ -22,20 +22,20 @@ pub struct First<'a> {
 }
 
 /// Changes all controls of a zone that has a first process, ready or running. Only the zone's
-/// zoneadmd calls it, because only zoneadmd has the complete list of the zone's groups.
+/// zoneadmd calls this function, because only zoneadmd has the complete list of the zone's groups.
 ///
 /// `old` has the zone's present controls (of the boot, or of the last change) and `new` the
-/// requested ones. Only differences are written, so equal controls do nothing. After an error, the
-/// zone has its former controls, except for [`Error::NotUndone`]. On success [`Changed::applied`]
-/// has every control of `new` with its effective value (report it if [`Applied::is_exact`] is
-/// false), and [`Changed::warnings`] has the differences between Linux and Solaris. Afterwards the
-/// caller stores
+/// requested ones. Only differences are written, so the call does nothing if `old` and `new` are
+/// equal. After an error, the zone has its former controls, except for [`Error::NotUndone`]. On
+/// success [`Changed::applied`] has every control of `new` with its effective value (report it if
+/// [`Applied::is_exact`] is false), and [`Changed::warnings`] has the differences between Linux and
+/// Solaris. Afterwards the caller stores
 ///
 /// - `cgroups.paths()` as the runtime's `cgroups`, also after an error, because the list may be
 ///   longer now;
 /// - `new` as the present controls of the zone.
 ///
-/// Root of the host must call it in the host's namespaces. The caller may have threads.
+/// The caller must be root of the host, in the host's namespaces. The caller may have threads.
 ///
 /// # Errors
 /// Fails with the errors of [`ZoneCgroups::change`], and with [`Error::Process`].
@@ -62,8 +62,8 @@ pub fn change_zone(
     }
 }
 
-/// Changes the limits on locked memory and on IPC. With an empty `old`, sets those of a zone whose
-/// first process is new.
+/// Changes the limits on locked memory and on IPC. With an empty `old`, sets the limits of a zone
+/// whose first process is new.
 ///
 /// # Errors
 /// Fails with [`Error::Process`]. Earlier changes are undone.
@@ -81,8 +81,8 @@ pub fn change(
         Ok(more) => changed.extend(more),
         Err(error) => {
             if old.locked != new.locked {
-                // This undo may fail, because a hard limit can be raised only with a privilege.
-                // Then the next step reports the failure.
+                // This undo may fail, because a hard limit can be raised only with a privilege. The
+                // error of the undo is ignored, because the error of the change is returned.
                 let _ = lock_at_most(cgroups, first, old.locked);
             }
             return Err(error);

@@ -27,8 +27,8 @@ pub struct Watch {
     seen: Seen,
 }
 
-/// The event counts that are reported. They are fewer than in [`crate::Events`], because each count
-/// costs reads of several files.
+/// The event counts that are reported. [`crate::Events`] has more counts, but each count costs
+/// reads of several files.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     oom_kills: u64,
@@ -52,7 +52,7 @@ enum Source {
     Event(OwnedFd, #[expect(dead_code, reason = "kept open")] File),
 }
 
-/// A limit that a zone reached. Its text is a line for a log.
+/// A limit that a zone reached. The text of this value is a line for a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
     /// The control with the limit.
@@ -117,8 +117,8 @@ impl Watch {
         self.ready.as_ref().map(AsFd::as_fd)
     }
 
-    /// Returns the interval between checks without an event. Only a zone with a limit on threads,
-    /// on a host with this limit in v1, has one.
+    /// Returns the interval between checks without an event. `None` unless the host has the limit
+    /// on threads in v1 and the zone has such a limit.
     #[must_use]
     pub fn period(&self) -> Option<Duration> {
         let limit = fs::read_to_string(self.untold.as_ref()?).ok()?;

@@ -77,7 +77,8 @@ fn memory(places: &Places, old: &Controls, new: &Controls, list: &mut List) -> R
     let knob = places.swap.as_ref().map(|place| place.knob);
     let second = |controls: &Controls| match (knob, controls.swap, ram(controls)) {
         (Some(Knob::SwapMax), Some(sum), Some(ram)) => Some(sum - ram),
-        // If this host has no file for it, the result has a warning, see below.
+        // If this host has no file for the limit on swap, no value is written, and `warnings`
+        // returns a warning.
         (None, ..) => None,
         (_, sum, _) => sum,
     };
@@ -105,7 +106,8 @@ fn ram(controls: &Controls) -> Option<u64> {
     }
 }
 
-/// Linux limits only threads, not processes.
+/// Returns the limit on threads. A limit on processes becomes a limit on threads, because Linux
+/// cannot limit only processes.
 fn threads(controls: &Controls) -> Option<u64> {
     controls.max_lwps.or(controls.max_processes)
 }

@@ -24,7 +24,7 @@ const PAYLOAD: &str = "zone";
 const LOGIN: &str = "login";
 
 /// Maximum depth of the groups that a zone makes: enough for an init that gives every service a
-/// group, and for zones or containers inside.
+/// group, and for zones or containers inside the zone.
 const MAX_DEPTH: &str = "16";
 const MAX_GROUPS: &str = "10000";
 
@@ -168,8 +168,9 @@ impl ZoneCgroups {
         open_folder(&self.v2.join(PAYLOAD))
     }
 
-    /// Returns the group in which to start processes that enter a running zone. It is not the group
-    /// of init: once init delegates its group, no process may be at the top of it.
+    /// Returns the group in which to start processes that enter a running zone. This group is not
+    /// the group of init: once init delegates its group, no process may be at the top of that
+    /// group.
     ///
     /// # Errors
     /// Fails with [`Error::File`].
@@ -186,9 +187,9 @@ impl ZoneCgroups {
     }
 
     /// Returns the group in which to start a process that enters a running zone. The zone sees this
-    /// group, because programs look for their own group. It belongs to `owner`, the zone's root. If
-    /// the zone has made the group unusable, returns that of [`ZoneCgroups::open_login`], so that
-    /// the zone cannot lock anybody out.
+    /// group, because programs look for their own group. The group belongs to `owner`, the zone's
+    /// root. If the zone has made the group unusable, the function returns the group of
+    /// [`ZoneCgroups::open_login`], so that the zone cannot lock anybody out.
     ///
     /// # Errors
     /// Fails with [`Error::File`].
@@ -331,8 +332,8 @@ fn open_tasks(group: &Path) -> Result<OwnedFd, Error> {
         .map_err(|errno| Error::file("open", &path)(errno.into()))
 }
 
-/// Returns true if a v1 group exists or must exist. Only the group that binds to CPUs may be
-/// missing.
+/// Returns true if a v1 group exists or must exist. Only a cpuset group, which binds the zone to
+/// CPUs, may be missing.
 fn is_made(path: &Path) -> bool {
     path.exists() || !groups::is_cpuset(path)
 }

@@ -1,5 +1,6 @@
 //! Tests ports below 1024 in a real control group. These tests need root and are skipped without
-//! it. They do not use the standard test harness, because only a program of one thread can fork.
+//! it. The tests do not use the standard test harness, because only a program of one thread can
+//! fork.
 
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
