@@ -2,13 +2,13 @@
 //!
 //! This module only computes. Three rules make it more than a subtraction:
 //!
-//! - A zone is known by its id, which is new at every boot. Its name is only for display: all boots
-//!   under one name in an interval are one row.
+//! - A zone is known by its id, which is new at every boot. The name of a zone is only for display:
+//!   all boots under one name in an interval are one row.
 //! - Zones are read one after the other. Each figure is scaled to the length of the interval by the
 //!   time of its own reading.
 //! - The CPU time of a zone between its last reading and its end is not in its own counter, but in
-//!   the counter of all zones together. The remainder there, after subtracting the living zones,
-//!   belongs to the zones that have ended.
+//!   the counter of all zones together. After the CPU time of the living zones is subtracted from
+//!   that counter, the remainder belongs to the zones that have ended.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -161,8 +161,8 @@ struct Parts {
 
 /// Divides a quantity: the parts of the zones are known, `system` belongs to no zone, and the rest
 /// belongs to the global zone. No part is negative, the sum of the parts is the total, and the
-/// total is not more than `size`. The readings may disagree with this, because they are not of the
-/// same moment.
+/// total is not more than `size`. The readings may contradict these rules, because they are not of
+/// the same moment.
 fn divide(size: u64, total: u64, system: u64, zones: &mut [u64]) -> Parts {
     let sum: u128 = zones.iter().map(|used| u128::from(*used)).sum();
     if sum > u128::from(size) {

@@ -10,10 +10,10 @@
 //! | [`report`] | many intervals as one: total, average, high |
 //! | [`history`] | the last figures of each zone |
 //!
-//! CPU time comes from the counters of the zones' control groups. It is exact to the microsecond,
-//! and includes processes that lived shorter than an interval. Memory is the amount that the kernel
-//! charges to a zone. If several zones use a page, of a shared layer or of the host's /usr, the
-//! kernel charges it once, to the zone that used the page first.
+//! CPU time comes from the counters of the zones' control groups. CPU time is exact to the
+//! microsecond, and includes processes that lived shorter than an interval. Memory is the amount
+//! that the kernel charges to a zone. If several zones use a page, of a shared layer or of the
+//! host's /usr, the kernel charges it once, to the zone that used the page first.
 //!
 //! `[total]` is always the sum of `[system]` and all zones, with the global zone, and never more
 //! than the host has.

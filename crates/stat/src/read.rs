@@ -38,7 +38,7 @@ pub struct Wants {
     pub locked: bool,
     /// True to read the numbers of processes, threads and loop devices.
     pub counts: bool,
-    /// True to read System V IPC. Only root can read that of zones.
+    /// True to read the numbers of System V IPC objects. Only root can read those of zones.
     pub ipc: bool,
     /// True to read the time for which threads waited for resources.
     pub pressure: bool,

@@ -99,7 +99,8 @@ impl Figures {
         Resource::ALL.into_iter().zip(self.0)
     }
 
-    /// Combines the figures that both have. A figure that only one of them has stays unchanged.
+    /// Combines two sets of figures: a figure that both sets have is combined, and a figure that
+    /// only one set has stays unchanged.
     #[must_use]
     pub fn merge(&self, other: &Self, with: impl Fn(u64, u64) -> u64) -> Self {
         let mut merged = *self;

@@ -119,7 +119,7 @@ pub struct ZoneSample {
     pub setting: Arc<Setting>,
 }
 
-/// The settings of a zone. They seldom change, so samples share them.
+/// The settings of a zone. Settings seldom change, so samples share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
     /// The effective limits of the zone.

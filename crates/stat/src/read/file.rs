@@ -1,5 +1,5 @@
-//! Files of the kernel that are read repeatedly: they are opened once, and each read starts at the
-//! beginning.
+//! Files of the kernel that are read repeatedly. Such a file is opened once, and each read starts
+//! at its beginning.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;

@@ -106,8 +106,8 @@ impl Zone {
         })
     }
 
-    /// Returns the zone in which the caller is. Its processes are in this group and the groups
-    /// below.
+    /// Returns the zone in which the caller is. The processes of this zone are in `group` and the
+    /// groups below.
     pub(super) fn own(name: &str, id: u32, group: PathBuf) -> Option<Self> {
         let init = Process::find(1)?;
         let runtime = Runtime {
