@@ -81,7 +81,7 @@ fn load(kind: u32, hook: u32, program: &[u64]) -> io::Result<OwnedFd> {
     // SAFETY: `load` is a prefix of union bpf_attr of the size given; the kernel
     // takes the rest as zero, reads `insn_cnt` instructions and the license string.
     let fd = unsafe { bpf(BPF_PROG_LOAD, &raw mut load)? };
-    // SAFETY: a successful BPF_PROG_LOAD returns a new descriptor that is ours.
+    // SAFETY: a successful BPF_PROG_LOAD returns a new descriptor that no other value owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -103,7 +103,7 @@ fn open(command: libc::c_int, id: u32) -> io::Result<OwnedFd> {
     };
     // SAFETY: `one` is a prefix of union bpf_attr of the size given.
     let fd = unsafe { bpf(command, &raw mut one)? };
-    // SAFETY: the call has just returned a new descriptor that is ours.
+    // SAFETY: the call has just returned a new descriptor that no other value owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -120,8 +120,8 @@ unsafe fn info(object: BorrowedFd<'_>, info: &mut [u32]) -> io::Result<()> {
             .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?,
         info: info.as_mut_ptr() as u64,
     };
-    // SAFETY: `attr` is a prefix of union bpf_attr; the kernel writes at most `length`
-    // bytes to `info`, and to what it points to the caller's promise holds.
+    // SAFETY: `attr` is a prefix of union bpf_attr, and the kernel writes at most `length` bytes to
+    // `info`. The caller guarantees that the pointers in `info` are valid.
     unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &raw mut attr)? };
     Ok(())
 }
@@ -130,7 +130,8 @@ unsafe fn info(object: BorrowedFd<'_>, info: &mut [u32]) -> io::Result<()> {
 /// `attr` must be readable and writable, in the layout of union bpf_attr for the command, and every
 /// pointer in it must be valid for the call.
 unsafe fn bpf<T>(command: libc::c_int, attr: *mut T) -> io::Result<libc::c_int> {
-    // SAFETY: the caller's promise; the size given is that of `attr`.
+    // SAFETY: the caller guarantees a valid `attr`, and the size that is passed is the size of
+    // `attr`.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attr, size_of::<T>()) };
     libc::c_int::try_from(result)
         .ok()

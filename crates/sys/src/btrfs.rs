@@ -70,9 +70,9 @@ pub fn snapshot_subvolume(source: impl AsFd, folder: impl AsFd, name: &OsStr) ->
         unused: [0; 4],
         name: fixed(name)?,
     };
-    // SAFETY: SNAP_CREATE_V2 reads one `btrfs_ioctl_vol_args_v2`, which `args` is: 4096
-    // bytes with the name ended by a zero byte; no flag makes it read behind the
-    // pointer in `unused`. `source` stays open during the call.
+    // SAFETY: SNAP_CREATE_V2 reads one `btrfs_ioctl_vol_args_v2`, which `args` is: 4096 bytes with
+    // a name that ends with a zero byte. No flag is set, so the kernel follows no pointer in
+    // `unused`. `source` stays open during the call.
     unsafe { call(folder, SNAP_CREATE_V2, &args) }
 }
 
@@ -96,7 +96,7 @@ pub fn destroy_subvolume(folder: impl AsFd, name: &OsStr) -> io::Result<()> {
 /// Fails with `ENOTCONN` if the file system has no quotas enabled.
 pub fn limit_subvolume(subvolume: impl AsFd, bytes: Option<u64>) -> io::Result<()> {
     let args = LimitArgs {
-        // The quota group 0 is that of the subvolume itself.
+        // The number 0 means the quota group of the subvolume itself.
         qgroup: 0,
         flags: MAX_RFER,
         // A value of all ones removes the limit.

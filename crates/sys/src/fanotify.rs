@@ -1,4 +1,5 @@
-//! Is asked by the kernel before a file is read: fanotify(7) with permission events.
+//! Lets this process decide about each read of a file before the read starts: fanotify(7) with
+//! permission events.
 //!
 //! A process that reads a watched file waits until [`Asked::answer_all`] allows the read. When the
 //! watching process ends, the kernel allows all waiting reads, and later reads do not wait.
@@ -21,15 +22,15 @@ const EVENTS_PER_READ: usize = 32;
 pub struct Asked(OwnedFd);
 
 impl AsFd for Asked {
-    /// A descriptor that is readable while a process waits.
+    /// Returns a descriptor that is readable while a process waits to read a watched file.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
 impl Asked {
-    /// Makes a group without files. It counts against the caller's effective user, who can have 128
-    /// groups.
+    /// Makes a group without files. The kernel counts the group for the caller's effective user,
+    /// who can have 128 groups.
     ///
     /// # Errors
     /// Fails with `ENOSYS` or `EINVAL` if the kernel has no such events, with `EPERM` without
@@ -37,7 +38,7 @@ impl Asked {
     pub fn new() -> io::Result<Self> {
         let flags = libc::FAN_CLASS_CONTENT | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK;
         let of_events = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_LARGEFILE;
-        // SAFETY: takes numbers only.
+        // SAFETY: fanotify_init(2) takes numbers only.
         let fd = unsafe { libc::fanotify_init(flags, of_events.unsigned_abs()) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
@@ -63,8 +64,8 @@ impl Asked {
     }
 
     fn mark(&self, action: libc::c_uint, file: BorrowedFd<'_>) -> io::Result<()> {
-        // SAFETY: both descriptors are borrowed for the call; without a path the mark
-        // is for the file of the second one.
+        // SAFETY: both descriptors are borrowed for the call. Because the path is a null pointer,
+        // the mark is for `file`.
         let result = unsafe {
             libc::fanotify_mark(
                 self.0.as_raw_fd(),
@@ -83,7 +84,7 @@ impl Asked {
     /// Allows all reads that wait now.
     ///
     /// # Errors
-    /// Fails with the error of read(2). It is not an error if no process waits.
+    /// Fails with the error of read(2). The call succeeds if no process waits.
     pub fn answer_all(&self) -> io::Result<()> {
         let mut events = [0_u8; EVENT_SIZE * EVENTS_PER_READ];
         loop {
@@ -94,8 +95,8 @@ impl Asked {
             };
             for descriptor in descriptors(&events[..length]) {
                 self.admit(descriptor);
-                // SAFETY: the kernel has opened it for this event, and no other code knows its
-                // number.
+                // SAFETY: the kernel has opened this descriptor for this event, and no other code
+                // knows its number.
                 drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
             }
         }

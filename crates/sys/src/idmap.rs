@@ -10,7 +10,7 @@ use rustix::thread::CapabilitiesSecureBits;
 use crate::mount::Error;
 use crate::process::clone3;
 
-/// A child process that only holds namespaces. It ends when this value is dropped.
+/// A child process that only holds namespaces. The child ends when this value is dropped.
 struct Holder {
     pid: i32,
     pidfd: OwnedFd,
@@ -20,19 +20,19 @@ impl Holder {
     /// Starts a child that holds a new user namespace, and further namespaces that belong to it.
     fn new(further: u64) -> Result<Self, Error> {
         let parent = rustix::process::getpid().as_raw_nonzero().get();
-        // No signal at its end: the caller's SIGCHLD handling never sees this child.
-        // SAFETY: the process may have other threads, so the child makes only plain
-        // system calls: no allocation, no lock, no return.
+        // SAFETY: the process may have other threads, so the child makes only plain system calls.
+        // The child allocates no memory, takes no lock, and does not return. The exit signal is 0,
+        // so the caller's SIGCHLD handling never sees this child.
         let made = unsafe { clone3(crate::process::ns::USER | further, 0, None) };
         match made.map_err(|error| Error::new("clone3", "user namespace", error))? {
             Some(child) => Ok(Self {
                 pid: child.pid,
                 pidfd: child.pidfd,
             }),
-            // SAFETY: as above.
+            // SAFETY: the child makes only plain system calls, and ends in _exit.
             None => unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                // The parent may have ended before the line above.
+                // The parent may have ended before the call of prctl(2).
                 while libc::getppid() == parent {
                     libc::pause();
                 }
@@ -65,8 +65,8 @@ impl Drop for Holder {
     fn drop(&mut self) {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
         loop {
-            // SAFETY: waits for a child that only this value waits for; a null
-            // siginfo is allowed. __WALL because it has no exit signal.
+            // SAFETY: only this value waits for this child, and a null siginfo is allowed. __WALL
+            // is needed because the child has no exit signal.
             let result = unsafe {
                 libc::waitid(
                     libc::P_PIDFD,
@@ -82,10 +82,10 @@ impl Drop for Holder {
     }
 }
 
-/// Returns a descriptor of a new user namespace. It maps the ids 0 to `count` - 1, of users and
-/// groups, to the host's ids from `base` on.
+/// Returns a descriptor of a new user namespace. The namespace maps the ids 0 to `count` - 1, of
+/// users and groups, to the host's ids from `base` on.
 ///
-/// The namespace has no process. It serves as the id map of mounts (`Attr::idmap`). The call needs
+/// The namespace has no process, and serves as the id map of mounts (`Attr::idmap`). The call needs
 /// /proc, and takes about as long as a fork and an exit.
 pub fn user_namespace(base: u32, count: u32) -> Result<OwnedFd, Error> {
     let holder = Holder::new(0)?;
@@ -112,7 +112,8 @@ pub fn network_of_nobody() -> Result<OwnedFd, Error> {
 /// them. Through id-mapped layers, the host's root has no id, so an overlay that plain root mounts
 /// silently becomes read-only. The first id of the zone has an id in the layers.
 ///
-/// Only the calling thread changes. It gets its former ids back afterwards, even if `work` panics.
+/// The ids change only for the calling thread. The thread gets its former ids back afterwards, even
+/// if `work` panics.
 pub fn with_fs_ids<T>(id: u32, work: impl FnOnce() -> T) -> Result<T, Error> {
     let guard = FsIds::enter(id)?;
     let value = work();
@@ -123,9 +124,10 @@ pub fn with_fs_ids<T>(id: u32, work: impl FnOnce() -> T) -> Result<T, Error> {
 /// Runs `work` with the effective user `id` and all capabilities. The kernel charges the objects
 /// that `work` creates (a user namespace and its later contents) to that user.
 ///
-/// Only the calling thread changes. It gets its former user back afterwards, even if `work` panics.
-/// A process that `work` forks keeps the user, so it must not return from `work`. The kernel clears
-/// the process's signal for the death of its parent (PR_SET_PDEATHSIG).
+/// The effective user changes only for the calling thread. The thread gets its former user back
+/// afterwards, even if `work` panics. A process that `work` forks keeps the user, so it must not
+/// return from `work`. The kernel clears the process's signal for the death of its parent
+/// (PR_SET_PDEATHSIG).
 pub fn with_effective_user<T>(id: u32, work: impl FnOnce() -> T) -> Result<T, Error> {
     let bits = rustix::thread::capabilities_secure_bits()
         .map_err(|e| Error::new("prctl", "PR_GET_SECUREBITS", e))?;
@@ -165,8 +167,8 @@ impl Drop for EffectiveUser {
 }
 
 fn set_effective_user(id: u32) -> Result<(), Error> {
-    // SAFETY: setresuid takes three numbers and touches no memory. The raw call changes
-    // this thread only. -1 leaves the real and the saved user as they are.
+    // SAFETY: setresuid takes three numbers and touches no memory. The raw system call changes only
+    // the calling thread. The number -1 leaves the real and the saved user unchanged.
     let result = unsafe { libc::syscall(libc::SYS_setresuid, NO_ID, id, NO_ID) };
     match result {
         0 => Ok(()),
@@ -229,8 +231,8 @@ impl Drop for FsIds {
 const NO_ID: u32 = u32::MAX;
 
 fn raw_set(call: libc::c_long, id: u32) -> u32 {
-    // SAFETY: setfsuid and setfsgid take one number and touch no memory. The
-    // raw call changes this thread only. They return the former id.
+    // SAFETY: setfsuid and setfsgid take one number and touch no memory. The raw system calls
+    // change only the calling thread. Both calls return the former id.
     let former = unsafe { libc::syscall(call, id) };
     // The kernel returns an unsigned id, which the binding widens as a signed number.
     u32::try_from(former & i64::from(u32::MAX)).unwrap_or(NO_ID)

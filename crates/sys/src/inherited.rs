@@ -13,16 +13,16 @@ const FLOOR: RawFd = 10;
 /// # Errors
 /// Fails with `EBADF` if the descriptor is not open.
 pub fn take(number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: asking for the flags of a number that may not be open is harmless.
+    // SAFETY: fcntl with F_GETFD only reads flags. For a number that is not open, it fails.
     if number < 0 || unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
-    // SAFETY: the descriptor is open (checked above) and stays so during the call:
-    // nothing else in a program that has just started closes it.
+    // SAFETY: the descriptor is open (checked above), and a program that has just started has no
+    // other code that could close it during the call.
     let there = unsafe { BorrowedFd::borrow_raw(number) };
     let copy = rustix::io::fcntl_dupfd_cloexec(there.as_fd(), FLOOR)?;
-    // SAFETY: the number came from outside the program: no value in it owns the descriptor, and
-    // without it the other end does not wait.
+    // SAFETY: the number came from outside the program, so no Rust value owns the descriptor. Only
+    // the copy stays open, so that the peer sees a hangup when the program closes the copy.
     unsafe { libc::close(number) };
     Ok(copy)
 }
@@ -38,7 +38,7 @@ static HAD_NO_OUTPUT: AtomicBool = AtomicBool::new(false);
 static LOOK_FIRST: extern "C" fn() = look_at_output;
 
 extern "C" fn look_at_output() {
-    // SAFETY: asking for the flags of a number that may not be open is harmless.
+    // SAFETY: fcntl with F_GETFD only reads flags. For a number that is not open, it fails.
     let is_closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } < 0;
     HAD_NO_OUTPUT.store(is_closed, Ordering::Relaxed);
 }

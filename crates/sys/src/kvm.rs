@@ -189,10 +189,10 @@ fn run(kvm: &File, code: &[u8]) -> io::Result<()> {
     let kvm = kvm.as_raw_fd();
     let memory = memory_with(code)?;
     let odd = |what: &'static str| io::Error::new(io::ErrorKind::Unsupported, what);
-    // SAFETY: calls that take a number.
+    // SAFETY: the request CREATE_VM takes a number.
     let machine = unsafe { opened(libc::ioctl(kvm, CREATE_VM, 0))? };
     let machine = machine.as_raw_fd();
-    // SAFETY: these take numbers.
+    // SAFETY: both requests take a number.
     unsafe {
         checked(libc::ioctl(machine, SET_TSS_ADDR, 0xfffb_d000_u64))?;
         checked(libc::ioctl(machine, CREATE_IRQCHIP, 0))?;
@@ -210,8 +210,9 @@ fn run(kvm: &File, code: &[u8]) -> io::Result<()> {
         entries: [[0; 10]; MAX_FEATURES],
     });
     let mut special = SpecialRegisters::default();
-    // SAFETY: each structure is that of the call and outlives it; the memory of the
-    // guest outlives the machine, whose descriptors are closed before `memory` goes.
+    // SAFETY: each structure has the layout that its request needs, and exists during the call. The
+    // memory of the guest exists longer than the guest, because the descriptors of the guest are
+    // closed before `memory` is dropped.
     let processor = unsafe {
         checked(libc::ioctl(
             machine,
@@ -232,7 +233,8 @@ fn run(kvm: &File, code: &[u8]) -> io::Result<()> {
         rflags: 2,
     };
     let raw = processor.as_raw_fd();
-    // SAFETY: as above.
+    // SAFETY: both structures have the layouts that their requests need, and exist during the
+    // calls.
     let length = unsafe {
         checked(libc::ioctl(raw, SET_SREGS, &raw const special))?;
         checked(libc::ioctl(raw, SET_REGS, &raw const registers))?;
@@ -240,7 +242,8 @@ fn run(kvm: &File, code: &[u8]) -> io::Result<()> {
     };
     let length = usize::try_from(length).map_err(|_| odd("no size"))?;
     let state = Mapping::new(processor.as_fd(), length)?;
-    // SAFETY: takes a number; the guest writes to `memory` and the kernel to `state`.
+    // SAFETY: the request RUN takes a number; the guest writes to `memory`, and the kernel writes
+    // to `state`.
     unsafe { checked(libc::ioctl(raw, RUN, 0))? };
     // In `struct kvm_run`, exit_reason is at offset 8. For an exit by an I/O port, direction, size
     // and port begin at offset 32, and the offset of the data is at 40.

@@ -1,7 +1,7 @@
-//! Wraps kernel calls in safe functions. This is the only crate with `unsafe` code.
+//! Wraps kernel calls in safe functions. Only this crate has `unsafe` code.
 //!
-//! It has the system calls that rustix lacks, and small helpers that several crates share. For all
-//! other calls the crates use rustix directly.
+//! The crate has the system calls that rustix lacks, and small helpers that several crates share.
+//! For all other calls the crates use rustix directly.
 
 pub mod bpf;
 pub mod btrfs;
@@ -38,8 +38,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 
-/// Has the file's dirty pages written, and waits for them when told to. Neither the
-/// inode nor the disk's own cache is synced: see sync_file_range(2).
+/// Starts to write the file's dirty pages to the disk. With `wait`, returns after they are written.
+/// Neither the inode nor the disk's own cache is synced: see sync_file_range(2).
 ///
 /// # Errors
 /// Fails with the error of sync_file_range(2), which can be the error of an earlier write.
@@ -52,7 +52,7 @@ pub fn write_out(file: impl AsFd, wait: bool) -> io::Result<()> {
                 | libc::SYNC_FILE_RANGE_WAIT_AFTER
         }
     };
-    // SAFETY: takes numbers and a descriptor that is open for as long as the borrow.
+    // SAFETY: sync_file_range takes numbers, and a descriptor that is borrowed and therefore open.
     match unsafe { libc::sync_file_range(file.as_fd().as_raw_fd(), 0, 0, flags) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -62,9 +62,10 @@ pub fn write_out(file: impl AsFd, wait: bool) -> io::Result<()> {
 /// Returns the number of threads of the calling process.
 ///
 /// # Errors
-/// When /proc is not there.
+/// Fails if /proc is not mounted.
 pub fn thread_count() -> io::Result<u64> {
-    // A folder has a link for itself, one for its name, and one per folder in it.
+    // The link count of a folder is 2 more than the number of folders in it, and /proc/self/task
+    // has one folder for each thread.
     Ok(std::fs::metadata("/proc/self/task")?
         .nlink()
         .saturating_sub(2))

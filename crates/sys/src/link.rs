@@ -23,7 +23,7 @@ pub fn network_cookie() -> io::Result<u64> {
     )?;
     let mut cookie = 0_u64;
     let mut length = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `cookie`, which has that many.
+    // SAFETY: the kernel writes at most `length` bytes to `cookie`, which has `length` bytes.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -50,7 +50,7 @@ pub fn frame_socket() -> io::Result<OwnedFd> {
         AddressFamily::PACKET,
         SocketType::RAW,
         SocketFlags::CLOEXEC,
-        // It receives nothing.
+        // With protocol 0, the socket receives no frames.
         None,
     )?)
 }
@@ -60,13 +60,13 @@ pub fn frame_socket() -> io::Result<OwnedFd> {
 /// # Errors
 /// Fails with the error of sendto(2).
 pub fn send_frame(socket: BorrowedFd<'_>, link: u32, frame: &[u8]) -> io::Result<()> {
-    // SAFETY: a structure of numbers and arrays of them; zeros are a value of it.
+    // SAFETY: a sockaddr_ll has only numbers and arrays of numbers, for which zeros are valid.
     let mut to: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     to.sll_family = libc::AF_PACKET as libc::c_ushort;
     to.sll_ifindex =
         libc::c_int::try_from(link).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // SAFETY: the kernel reads `frame` and one `sockaddr_ll`, which outlive the call, with
-    // their lengths.
+    // SAFETY: the kernel reads `frame` and one `sockaddr_ll`. Both exist during the call, and the
+    // lengths that are passed are theirs.
     let sent = unsafe {
         libc::sendto(
             socket.as_raw_fd(),
@@ -94,7 +94,7 @@ pub fn loopback_up() -> io::Result<()> {
         SocketFlags::CLOEXEC,
         None,
     )?;
-    // SAFETY: an ifreq of zeros is a valid one without a name.
+    // SAFETY: an ifreq of zeros is a valid ifreq without a name.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name[0] = b'l' as libc::c_char;
     request.ifr_name[1] = b'o' as libc::c_char;

@@ -20,10 +20,11 @@ pub struct Mapping {
     length: usize,
 }
 
-// SAFETY: the mapping belongs to the process; it is only reached through copies.
+// SAFETY: a mapping belongs to the whole process, and no thread gets a reference to its memory: the
+// methods copy bytes.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; what several threads write to one place at a time is undecided
-// there as it is for two processes, and no reference sees it.
+// SAFETY: no reference to the memory exists. If several threads write to the same bytes at the same
+// time, the result is undefined content, exactly as with several processes.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -32,7 +33,7 @@ impl Mapping {
     /// # Errors
     /// Fails with the error of mmap(2), and if the length is 0.
     pub fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
-        // SAFETY: a new mapping at a place that the kernel chooses.
+        // SAFETY: the kernel chooses an unused address for the new mapping.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -65,7 +66,7 @@ impl Mapping {
     /// Returns the address of a range, if the range is inside the mapping.
     fn place(&self, offset: usize, length: usize) -> io::Result<*mut u8> {
         match offset.checked_add(length) {
-            // SAFETY: both ends lie in the mapping.
+            // SAFETY: the start and the end of the range lie in the mapping.
             Some(end) if end <= self.length => Ok(unsafe { self.start.as_ptr().add(offset) }),
             _ => Err(io::ErrorKind::InvalidInput.into()),
         }
@@ -79,7 +80,8 @@ impl Mapping {
     pub fn populate(&self, range: Range<usize>) -> io::Result<()> {
         let place = self.place(range.start, range.len())?;
         loop {
-            // SAFETY: the range lies in the mapping; pages that are there stay as they are.
+            // SAFETY: the range lies in the mapping, and the call does not change pages that
+            // already exist.
             let done = unsafe { libc::madvise(place.cast(), range.len(), POPULATE_WRITE) };
             if done == 0 {
                 return Ok(());
@@ -100,8 +102,8 @@ impl Mapping {
     /// Fails if the range is not inside the mapping.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {
         let place = self.place(offset, bytes.len())?;
-        // SAFETY: the range lies in the mapping, and no reference into a mapping exists,
-        // so `bytes` is elsewhere.
+        // SAFETY: the range lies in the mapping. No reference into a mapping exists, so `bytes`
+        // does not overlap the range.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
         Ok(())
     }
@@ -112,7 +114,8 @@ impl Mapping {
     /// Fails if the range is not inside the mapping.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> io::Result<()> {
         let place = self.place(offset, bytes.len())?;
-        // SAFETY: as in `write`.
+        // SAFETY: the range lies in the mapping. No reference into a mapping exists, so `bytes`
+        // does not overlap the range.
         unsafe { std::ptr::copy_nonoverlapping(place, bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
     }
@@ -120,7 +123,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this length; nothing points into it.
+        // SAFETY: `new` made the mapping with this length, and no reference points into the
+        // mapping.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
@@ -142,8 +146,8 @@ impl Table {
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&AtomicU8> {
         let place = self.0.place(index, 1).ok()?;
-        // SAFETY: the byte lies in the mapping, which lives as long as the reference,
-        // and the table reaches it through atomics alone.
+        // SAFETY: the byte lies in the mapping, which exists as long as the reference, and a table
+        // accesses its bytes only as atomics.
         Some(unsafe { AtomicU8::from_ptr(place) })
     }
 }

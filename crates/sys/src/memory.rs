@@ -2,17 +2,18 @@
 
 use std::io;
 
-/// Releases the pages of the program file, which are mapped because they were used once. If a page
-/// is used again, it is read from the page cache, without a disk access as long as it is there.
+/// Releases the pages of the program file, which are mapped because they were used once. If the
+/// program uses such a page again, the kernel maps it again: from the page cache, or from the disk
+/// if the page cache no longer has the page.
 ///
 /// # Errors
 /// Fails if /proc cannot be read.
 pub fn release_program_pages() -> io::Result<()> {
     let maps = std::fs::read_to_string("/proc/self/smaps")?;
     for (start, end) in untouched_parts(&maps) {
-        // SAFETY: the range is a whole private mapping of a file, as the kernel just
-        // listed it, that is not writable and has no page of its own: nothing ever
-        // wrote to it, so its pages come back from the file as they were.
+        // SAFETY: the range is a whole private mapping of a file, as the kernel has just listed it.
+        // The mapping is not writable and has no anonymous page, so its content equals the file,
+        // and the kernel reads the same content again.
         unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED) };
     }
     Ok(())

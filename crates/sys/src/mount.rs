@@ -1,8 +1,8 @@
 //! Calls the mount interface of Linux 5.12 and newer, where mounts are file descriptors.
 //!
-//! A mount that exists only as a descriptor is in no tree. It ends with its last descriptor, and it
-//! can be passed to another process. No function of this module follows a symbolic link in the last
-//! component of a path.
+//! A mount that exists only as a descriptor is in no tree. Such a mount ends when its last
+//! descriptor is closed, and its descriptor can be passed to another process. No function of this
+//! module follows a symbolic link in the last component of a path.
 
 use std::ffi::OsStr;
 use std::io;

@@ -10,8 +10,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 pub fn unshare(flags: u64) -> io::Result<()> {
     let flags = libc::c_int::try_from(flags & crate::process::ns::ALL)
         .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
-    // SAFETY: the mask admits namespaces only: memory and descriptors stay shared
-    // as the rest of the program expects.
+    // SAFETY: the mask allows only flags of namespaces, so the thread continues to share its memory
+    // and descriptors with the other threads.
     check(unsafe { libc::unshare(flags) })
 }
 

@@ -26,8 +26,9 @@ pub fn peer(socket: BorrowedFd<'_>) -> io::Result<Peer> {
         gid: libc::gid_t::MAX,
     };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // Not by rustix: its process number cannot be zero, the kernel's can.
-    // SAFETY: the kernel writes at most `length` bytes to `told`, which has that many.
+    // SAFETY: the kernel writes at most `length` bytes to `told`, which has `length` bytes. This
+    // call does not use rustix, because the kernel may return the pid 0, which a pid of rustix
+    // cannot hold.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

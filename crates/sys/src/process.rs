@@ -71,8 +71,8 @@ pub fn fork(
     body: impl FnOnce() -> u8,
 ) -> io::Result<Child> {
     wait_for_threads()?;
-    // SAFETY: the caller has one thread (checked above), so the child is a whole
-    // copy of a program whose every lock is free or held by the copied thread.
+    // SAFETY: the caller has one thread (checked above). Therefore each lock in the child is either
+    // free or held by this thread, which exists in the child.
     match unsafe { clone3(flags, libc::SIGCHLD, cgroup)? } {
         Some(child) => Ok(child),
         None => {
@@ -94,8 +94,8 @@ pub fn show_as(text: CString) -> io::Result<()> {
     let none: libc::c_ulong = 0;
     let set = |what: libc::c_int, address: *const u8| {
         let what = libc::c_ulong::from(what.unsigned_abs());
-        // SAFETY: the kernel takes the address as a number, and only shows what is there, which
-        // is never freed.
+        // SAFETY: the kernel stores the address as a number, and only reads the text at this
+        // address. The text is never freed.
         match unsafe { libc::prctl(libc::PR_SET_MM, what, address, none, none) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -190,8 +190,8 @@ impl Program {
     /// arrives before the program waits is not lost.
     #[must_use]
     pub fn exec_with_blocked(&self, signals: &[i32]) -> io::Error {
-        // SAFETY: marks descriptors; those that this program still uses stay open
-        // until the new one begins.
+        // SAFETY: close_range only marks descriptors here. Descriptors that this program still uses
+        // stay open until it executes the new program.
         unsafe {
             let marked = libc::syscall(
                 libc::SYS_close_range,
@@ -199,8 +199,8 @@ impl Program {
                 libc::c_uint::MAX,
                 libc::CLOSE_RANGE_CLOEXEC,
             );
-            // If a descriptor cannot be closed, the process ends, because the program must not get
-            // this descriptor.
+            // If the descriptors cannot be marked, the program is not executed, because it must not
+            // get them.
             if marked < 0 {
                 return io::Error::last_os_error();
             }
@@ -227,9 +227,9 @@ impl Program {
         let (mut folder, path, flags) = self.executable.parts();
         let arguments = pointers(&self.arguments);
         let environment = pointers(&self.environment);
-        // SAFETY: copies of descriptors, first out of the way of the numbers that are taken and
-        // then into place. The former owners of those numbers are not used any more: the process
-        // executes the new program, or ends.
+        // SAFETY: the descriptors are first copied to numbers above the final ones, and then to the
+        // final ones. The former owners of the final numbers are not used any more, because the
+        // process executes the new program or ends.
         unsafe {
             if folder >= 0 {
                 folder = moved_up(folder, count);
@@ -284,13 +284,13 @@ impl Program {
         let arguments = pointers(&self.arguments);
         let environment = pointers(&self.environment);
         let (mut folder, path, flags) = self.executable.parts();
-        // SAFETY: the child only makes system calls on what was prepared above: it
-        // allocates nothing and takes no lock, so other threads do not matter.
+        // SAFETY: the child only makes system calls with the data that is prepared above. It
+        // allocates no memory and takes no lock, so other threads do not matter.
         if let Some(child) = unsafe { clone3(0, libc::SIGCHLD, cgroup)? } {
             return Ok(child);
         }
-        // SAFETY: plain system calls on descriptors and prepared arrays; the child
-        // ends in exec or _exit and never returns to the caller's code.
+        // SAFETY: the child makes plain system calls on descriptors and prepared arrays. It ends in
+        // exec or _exit, and never returns to the caller's code.
         unsafe {
             libc::setsid();
             // First the descriptors move to numbers above the final ones, and then to the final
@@ -321,9 +321,9 @@ impl Program {
 /// Duplicates a descriptor to a number from `floor` up. Ends the process on failure.
 ///
 /// # Safety
-/// Call it only in a child that will execute a program.
+/// Call this function only in a process that will execute a program or end.
 unsafe fn moved_up(fd: RawFd, floor: RawFd) -> RawFd {
-    // SAFETY: copies a descriptor; the new number is free by the kernel's choice.
+    // SAFETY: fcntl copies a descriptor, and the kernel chooses a free number for the copy.
     let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, floor) };
     if copy < 0 {
         exit_now(126);
@@ -342,7 +342,7 @@ fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
 
 /// Makes a broken pipe end the program, as is usual for commands.
 pub fn restore_sigpipe() {
-    // SAFETY: sets a default action; no handler of ours is involved.
+    // SAFETY: the call sets the default action, and no signal handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
@@ -351,7 +351,7 @@ pub fn restore_sigpipe() {
 /// # Errors
 /// Fails with the error of pidfd_send_signal(2).
 pub fn send_signal(pidfd: BorrowedFd<'_>, number: i32) -> io::Result<()> {
-    // SAFETY: the call takes numbers and a null pointer: no memory of ours.
+    // SAFETY: the call takes numbers and a null pointer, and touches no memory of this process.
     let result = unsafe {
         libc::syscall(
             libc::SYS_pidfd_send_signal,
@@ -380,11 +380,11 @@ fn exec_raw(
     environment: &[*const libc::c_char],
     blocked: &[i32],
 ) -> io::Error {
-    // SAFETY: both arrays end with a null pointer (their makers see to it) and all others point to
-    // strings that live until the call replaces the process or fails. The signal calls only change
-    // what this process inherited: the new program starts with no signal blocked but these and none
-    // ignored, whatever the caller had set (SIGPIPE is one that Rust ignores). Numbers that cannot
-    // be set are refused.
+    // SAFETY: both arrays end with a null pointer, which `pointers` adds. All other pointers lead
+    // to strings that exist until the call replaces the process or fails. The signal calls change
+    // only settings that the process inherited: the new program starts with only the signals of
+    // `blocked` blocked, and with none ignored (Rust programs ignore SIGPIPE). The kernel refuses
+    // signal numbers that cannot be set.
     unsafe {
         let mut mask: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut mask);
@@ -405,11 +405,11 @@ fn exec_raw(
     io::Error::last_os_error()
 }
 
-/// Returns `None` in the child.
+/// Creates a process with clone3(2). Returns `None` in the child.
 ///
 /// # Safety
-/// The child may be a copy of a program with several threads. Until it executes another program, it
-/// may then do only what is allowed in a signal handler.
+/// The child may be a copy of a program with several threads. Until the child executes another
+/// program, it may do only what is allowed in a signal handler.
 pub(crate) unsafe fn clone3(
     flags: u64,
     exit_signal: libc::c_int,
@@ -428,8 +428,8 @@ pub(crate) unsafe fn clone3(
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = folder.as_raw_fd() as u64;
     }
-    // SAFETY: `args` is a whole clone_args of the size given; `pidfd` outlives the
-    // call; no stack is given, so the child continues on its copy of ours.
+    // SAFETY: `args` is a whole clone_args of the size given, and `pidfd` exists during the call.
+    // No stack is passed, so the child continues on its own copy of the caller's stack.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<CloneArgs>()) };
     match pid {
         0 => Ok(None),

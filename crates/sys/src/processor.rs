@@ -64,8 +64,8 @@ pub fn find() -> Processor {
 
 fn ask(leaf: u32, part: u32) -> CpuidResult {
     #[allow(unused_unsafe, reason = "newer compilers know that it is safe")]
-    // SAFETY: every processor of this architecture has the instruction; it takes two
-    // numbers and changes nothing but the registers of its answer.
+    // SAFETY: every x86-64 processor has the instruction, which takes two numbers and changes only
+    // the registers with its result.
     unsafe {
         __cpuid_count(leaf, part)
     }

@@ -1,13 +1,13 @@
 //! Runs system calls in another process: ptrace(2).
 //!
-//! Some operations must be done by a process itself, but its program has no code for them. One
-//! example is a userfaultfd for its own memory.
+//! Some operations must be done by a process itself, but its program has no code for them. For
+//! example, only a process itself can create a userfaultfd for its own memory.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// A request of ptrace(2). Its type differs between C libraries.
+/// The type of a ptrace request in this C library.
 #[cfg(target_env = "musl")]
 type Request = libc::c_int;
 /// The type of a ptrace request in this C library.
@@ -20,9 +20,10 @@ const EXIT_KILL: usize = 1 << 20;
 /// Maximum number of bytes to search in the kernel's code page of a process.
 const MAX_CODE_BYTES: u64 = 1 << 16;
 
-/// A process whose first thread is stopped. It continues where it was when this value is dropped.
-/// If our process dies before that, the stopped process is killed, because it would continue with
-/// the registers of our call.
+/// A process whose first thread is stopped. When this value is dropped, the process continues at
+/// the instruction where it was stopped. If the calling program dies before that, the kernel kills
+/// the stopped process (PTRACE_O_EXITKILL), because the process would continue with the registers
+/// of the injected system call.
 #[derive(Debug)]
 pub struct Stopped {
     pid: libc::pid_t,
@@ -113,7 +114,7 @@ impl Stopped {
     fn wait(&mut self) -> io::Result<libc::c_int> {
         let mut status = 0;
         loop {
-            // SAFETY: the status is ours.
+            // SAFETY: `status` is a local variable, to which the kernel writes one integer.
             if unsafe { libc::waitpid(self.pid, &raw mut status, libc::__WALL) } == self.pid {
                 break;
             }
@@ -148,7 +149,7 @@ impl Drop for Stopped {
 }
 
 fn registers() -> libc::user_regs_struct {
-    // SAFETY: it is numbers only.
+    // SAFETY: the structure has only numbers, for which zeros are valid.
     unsafe { std::mem::zeroed() }
 }
 
@@ -171,7 +172,8 @@ fn kernel_call(pid: i32) -> io::Result<u64> {
 }
 
 fn request(what: Request, pid: i32, address: usize, data: usize) -> io::Result<()> {
-    // SAFETY: what the kernel writes to is `data` of a caller above, of the right type.
+    // SAFETY: `data` is a number, or the address of a structure of the type that the request `what`
+    // reads or writes.
     if unsafe { libc::ptrace(what, pid, address, data) } < 0 {
         return Err(io::Error::last_os_error());
     }

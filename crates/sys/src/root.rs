@@ -43,7 +43,8 @@ pub fn file(root: impl AsFd, path: impl AsRef<Path>) -> Result<Option<File>, Err
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Ok(None);
     }
-    // This opens the same file, even if its name was given to another file in between.
+    // The second open uses the descriptor of the first one, so it opens the same file, even if
+    // another file got the name in between.
     let same = format!("/proc/thread-self/fd/{}", found.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     rustix::fs::open(same, flags, Mode::empty()).map(|fd| Some(fd.into()))
@@ -55,7 +56,7 @@ mod tests {
     use std::io::Read;
     use std::os::unix::fs::symlink;
 
-    /// Makes a folder with `root`, and beside `root` files that must not be reachable.
+    /// Makes a folder that contains `root`, and beside `root` a file that must not be reachable.
     fn tree() -> (tempfile::TempDir, OwnedFd) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("root");

@@ -5,7 +5,7 @@ use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// Before Linux 5.16, a filter without this flag turns on mitigations of speculation for every
-/// process under it. They cost far more than the filter itself.
+/// process under it. These mitigations cost far more time than the filter itself.
 const SPEC_ALLOW: libc::c_ulong = 1 << 2;
 const NEW_LISTENER: libc::c_ulong = 1 << 3;
 /// With this flag (Linux 5.19), no signal except a fatal one interrupts a call whose answer is in
@@ -46,8 +46,8 @@ fn load(program: &[u64], flags: libc::c_ulong) -> io::Result<RawFd> {
         len: length,
         filter: program.as_ptr().cast_mut().cast(),
     };
-    // SAFETY: `program` names `length` instructions of 8 bytes each that outlive
-    // the call; the kernel copies and checks them and writes nothing.
+    // SAFETY: `program` points to `length` instructions of 8 bytes each, which exist during the
+    // call. The kernel copies and checks the instructions and writes nothing.
     let result = unsafe {
         libc::syscall(
             libc::SYS_seccomp,
@@ -95,14 +95,15 @@ const RECEIVE: u64 = 0xc000_2100 | (size_of::<Call>() as u64) << 16;
 const SEND: u64 = 0xc000_2101 | (size_of::<Answer>() as u64) << 16;
 const IS_VALID: u64 = 0x4000_2102 | (size_of::<u64>() as u64) << 16;
 
-/// Returns the next call; `None` if the caller of that call has ended.
+/// Returns the next call; `None` if the caller of that call has ended, or if a signal interrupted
+/// the wait.
 ///
 /// # Errors
 /// Fails with the error of the ioctl.
 pub fn receive(listener: BorrowedFd<'_>) -> io::Result<Option<Call>> {
     let mut call = Call::default();
-    // SAFETY: the kernel writes one `struct seccomp_notif`, whose size is part of the
-    // request, into `call`, which has its layout and is zeroed as it must be.
+    // SAFETY: the size of `struct seccomp_notif` is part of the request. The kernel writes one such
+    // structure into `call`, which has the same layout and is zeroed, as the kernel requires.
     let result = unsafe { libc::ioctl(listener.as_raw_fd(), RECEIVE as _, &raw mut call) };
     match result {
         0 => Ok(Some(call)),
@@ -113,7 +114,7 @@ pub fn receive(listener: BorrowedFd<'_>) -> io::Result<Option<Call>> {
     }
 }
 
-/// Returns true if a call still waits. Then the pid of its caller has not been reused.
+/// Returns true if a call still waits. If so, the pid of its caller has not been reused.
 #[must_use]
 pub fn is_waiting(listener: BorrowedFd<'_>, id: u64) -> bool {
     // SAFETY: the kernel reads the eight bytes of `id`.

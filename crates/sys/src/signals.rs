@@ -18,7 +18,7 @@ impl Taken {
     pub fn take(numbers: &[i32]) -> io::Result<Self> {
         let mut set = empty_set();
         for &number in numbers.iter().filter(|&&number| !is_ignored(number)) {
-            // SAFETY: adds to an initialised set of ours.
+            // SAFETY: `set` is initialised, and sigaddset only adds a signal to it.
             unsafe { libc::sigaddset(&raw mut set, number) };
         }
         // SAFETY: both calls only read the set; the descriptor is new, so no other value owns it.
@@ -61,7 +61,7 @@ pub const PIPE: i32 = libc::SIGPIPE;
 /// Ignores signals until the process executes another program.
 pub fn ignore(numbers: &[i32]) {
     for &number in numbers {
-        // SAFETY: no handler is involved.
+        // SAFETY: the call sets SIG_IGN, and no signal handler.
         unsafe { libc::signal(number, libc::SIG_IGN) };
     }
 }
@@ -73,8 +73,9 @@ pub fn reset_all() {
     // and an empty mask.
     let default = [0_u64; 4];
     for number in 1..=LAST {
-        // SAFETY: installs no handler. Not by the C library, which keeps some signals
-        // for itself. Numbers that cannot be set are refused.
+        // SAFETY: the call sets the default action, and no signal handler. The raw system call is
+        // used because the C library refuses to change some signals that it needs itself. The
+        // kernel refuses signals that cannot be set.
         unsafe {
             libc::syscall(
                 libc::SYS_rt_sigaction,
@@ -93,8 +94,8 @@ const LAST: libc::c_int = 64;
 /// Ends the process as the signal itself would have ended it.
 pub fn die_by(number: i32) -> ! {
     let mut set = empty_set();
-    // SAFETY: plain calls on a set of ours; the default action ends the process, no
-    // code of ours runs in between.
+    // SAFETY: the calls only use the initialised `set`. The default action ends the process without
+    // running a handler.
     unsafe {
         libc::sigaddset(&raw mut set, number);
         libc::signal(number, libc::SIG_DFL);
@@ -108,7 +109,8 @@ pub fn die_by(number: i32) -> ! {
 
 fn is_ignored(number: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: asks only; the kernel fills the structure, which is valid when zero, too.
+    // SAFETY: the call only asks for the present action. The kernel fills the structure, for which
+    // zeros are valid, too.
     let action = unsafe {
         libc::sigaction(number, ptr::null(), action.as_mut_ptr());
         action.assume_init()

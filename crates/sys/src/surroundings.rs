@@ -25,9 +25,9 @@ pub fn forget_caller() {
     let priority: libc::c_int = 0;
     const IOPRIO_WHO_PROCESS: libc::c_int = 1;
     const MPOL_DEFAULT: libc::c_int = 0;
-    // SAFETY: these calls take numbers and, the first, the address of the one number that the
-    // kernel's structure has; 0 is the caller. Not by the C library: that of musl has no such
-    // call.
+    // SAFETY: the calls take numbers. The first call also takes the address of one number, which is
+    // the whole `struct sched_param`; the pid 0 means the caller. The raw system call is used
+    // because the C library musl does not implement sched_setscheduler.
     unsafe {
         libc::syscall(
             libc::SYS_sched_setscheduler,
@@ -53,8 +53,9 @@ pub fn forget_caller() {
 /// the pid of the same process in /proc, and `owner` is the user who owns its user namespace.
 ///
 /// # Errors
-/// Fails if a limit cannot be read or set. The others are still set as far as possible: `model` may
-/// have given up CPUs that the caller's cgroups would allow.
+/// Fails if a limit cannot be read or set. Nice value, CPUs and OOM score are set as far as
+/// possible, without an error: `model` may have given up CPUs that the caller's cgroups would
+/// allow.
 pub fn take_from(model: Pid, model_in_proc: Pid, owner: u32) -> io::Result<()> {
     copy_limits(model, owner)?;
     rustix::process::umask(UMASK);
@@ -108,7 +109,7 @@ fn limit(
         rlim_max: 0,
     };
     let new = new.map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: reads `new`, when it is not null, and fills `old`.
+    // SAFETY: prlimit reads `new` if it is not null, and fills `old`.
     match unsafe { libc::prlimit64(whose, resource, new, &raw mut old) } {
         0 => Ok(old),
         _ => Err(io::Error::last_os_error()),

@@ -1,7 +1,7 @@
 //! Reads and writes files in the background, while the program continues: io_uring(7).
 //!
-//! During an operation, its [`Buffer`] belongs to the kernel: it moves into the [`Ring`], and
-//! returns with the result. So no code can use or free the buffer in the meantime.
+//! During an operation, its [`Buffer`] belongs to the kernel: the buffer moves into the [`Ring`],
+//! and is returned with the result. So no code can use or free the buffer in the meantime.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
@@ -51,8 +51,8 @@ impl Buffer {
             handle_alloc_error(layout);
         };
         if align == HUGE {
-            // SAFETY: the range is ours and aligned to pages; the advice changes
-            // nothing that can be seen, so its failure does not matter either.
+            // SAFETY: the range belongs to this buffer and is aligned to pages. The advice does not
+            // change the content, and its failure has no effect.
             unsafe { libc::madvise(start.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
         }
         Self { start, layout }
@@ -61,7 +61,8 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: made by `alloc_zeroed` with this layout, and freed only here.
+        // SAFETY: `alloc_zeroed` allocated the memory with this layout, and only this line frees
+        // it.
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
     }
 }
@@ -69,14 +70,16 @@ impl Drop for Buffer {
 impl Deref for Buffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: the memory is ours, initialised, and as long as the layout says.
+        // SAFETY: the memory belongs to this buffer, is initialised, and is as long as the layout
+        // says.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and no other code has it while it is borrowed mutably.
+        // SAFETY: the memory belongs to this buffer, is initialised, and is as long as the layout
+        // says. While the buffer is mutably borrowed, no other code can access it.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
     }
 }
@@ -96,7 +99,7 @@ pub struct Landed {
 pub struct Ring {
     ring: IoUring,
     flying: Vec<Option<(Buffer, u64)>>,
-    /// True if the kernel refused the queue itself: its entries are lost.
+    /// True if the kernel refused the queue itself. The operations in the queue are then lost.
     broken: bool,
 }
 
@@ -109,7 +112,7 @@ impl std::fmt::Debug for Ring {
     }
 }
 
-/// The reason why an operation could not start. Its buffer is returned with it.
+/// The buffer of an operation that could not start, and the reason.
 pub type Refused = (Buffer, io::Error);
 
 impl Ring {
@@ -179,10 +182,9 @@ impl Ring {
             return Err((buffer, io::ErrorKind::WouldBlock.into()));
         };
         let entry = entry.user_data(slot as u64);
-        // SAFETY: the entry points into `buffer`, which stays in `flying` until its
-        // completion was seen (or for ever, see `Drop`), and says no more than its
-        // length. The descriptor is open now, and the kernel keeps the file from the
-        // submission below on.
+        // SAFETY: the entry points into `buffer` and does not exceed its length. The buffer stays
+        // in `flying` until the operation has completed, or forever (see `Drop`). The descriptor is
+        // open now, and the kernel holds the file from the submission below on.
         if unsafe { self.ring.submission().push(&entry) }.is_err() {
             return Err((buffer, io::ErrorKind::WouldBlock.into()));
         }

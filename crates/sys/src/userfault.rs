@@ -1,9 +1,9 @@
 //! Answers page faults of a process from another thread or process: userfaultfd(2), for shared
 //! memory.
 //!
-//! A thread that touches a missing page of an armed range stops. It continues after the page is
-//! [published](Userfault::publish), when the page is in the file, or after the page is mapped as
-//! [zero](Userfault::zero).
+//! A thread that touches a missing page of an armed range stops. The thread continues after the
+//! page is [published](Userfault::publish), when the page is in the file, or after the page is
+//! mapped as [zero](Userfault::zero).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -32,9 +32,11 @@ const MESSAGE: usize = 32;
 /// The page faults that are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// Faults of the program and of its system calls. This needs a privilege on most hosts.
+    /// Faults of the program and of its system calls. Most hosts require a privilege for this
+    /// value.
     Everybody,
-    /// Only faults of the program itself. A system call that touches a missing page fails.
+    /// Faults of the program, but not of its system calls. A system call that touches a missing
+    /// page fails.
     Programs,
 }
 
@@ -49,8 +51,8 @@ impl AsFd for Userfault {
 }
 
 impl From<OwnedFd> for Userfault {
-    /// Uses the descriptor of another process, which must be nonblocking. The ranges of that
-    /// process are armed through it.
+    /// Uses the descriptor of another process, which must be nonblocking. The descriptor arms
+    /// ranges of the memory of that process.
     fn from(descriptor: OwnedFd) -> Self {
         Self(descriptor)
     }
@@ -87,7 +89,8 @@ impl Userfault {
     /// Returns a descriptor for the memory of this process.
     ///
     /// # Errors
-    /// Fails with EPERM without the privilege, and with ENOSYS if the kernel has no userfaultfd.
+    /// Fails with EPERM without the privilege that [`Whose`] needs, and with ENOSYS if the kernel
+    /// has no userfaultfd.
     pub fn new(whose: Whose) -> io::Result<Self> {
         let flags = libc::O_CLOEXEC
             | libc::O_NONBLOCK
@@ -95,18 +98,18 @@ impl Userfault {
                 Whose::Everybody => 0,
                 Whose::Programs => USER_MODE_ONLY,
             };
-        // SAFETY: no pointer is passed.
+        // SAFETY: userfaultfd(2) takes a number and no pointer.
         let descriptor = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
         let descriptor = libc::c_int::try_from(descriptor).unwrap_or(-1);
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just made it, for us alone.
+        // SAFETY: the kernel has just made this descriptor, and no other value owns it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(descriptor) }))
     }
 
     /// Negotiates the needed features with the kernel: missing and minor faults of shared memory.
-    /// This must be the first call on each descriptor, once.
+    /// Each descriptor needs this call exactly once, before every other call.
     ///
     /// # Errors
     /// Fails with EINVAL if the kernel is older than 5.14, or after an earlier call.
@@ -220,8 +223,8 @@ impl Userfault {
         // The type of the request number differs between C libraries, but the bits are the same.
         #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
         let operation = operation as _;
-        // SAFETY: each operation above is called with an array of at least the size of
-        // its structure, which has only 64-bit fields; the kernel checks ranges.
+        // SAFETY: the callers above pass an array that is at least as long as the structure of the
+        // operation, which has only 64-bit fields. The kernel checks the ranges.
         if unsafe { libc::ioctl(self.0.as_raw_fd(), operation, words.as_mut_ptr()) } < 0 {
             return Err(io::Error::last_os_error());
         }

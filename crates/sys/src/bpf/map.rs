@@ -81,7 +81,7 @@ impl Map {
         };
         // SAFETY: `create` is a prefix of union bpf_attr without pointers.
         let fd = unsafe { bpf(BPF_MAP_CREATE, &raw mut create)? };
-        // SAFETY: a successful BPF_MAP_CREATE returns a new descriptor that is ours.
+        // SAFETY: a successful BPF_MAP_CREATE returns a new descriptor that no other value owns.
         Self::of(unsafe { OwnedFd::from_raw_fd(fd) }, label)
     }
 
@@ -136,8 +136,8 @@ impl Map {
             value: numbers.as_mut_ptr() as u64,
             flags: 0,
         };
-        // SAFETY: a prefix of union bpf_attr; `key` has the 4 bytes and `numbers` the
-        // bytes of a value, as the kernel has said of this map in [`Map::of`].
+        // SAFETY: `lookup` is a prefix of union bpf_attr. `key` has 4 bytes, and `numbers` has as
+        // many bytes as a value of this map.
         unsafe { bpf(BPF_MAP_LOOKUP_ELEM, &raw mut lookup)? };
         Ok(numbers)
     }

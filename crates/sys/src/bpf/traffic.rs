@@ -73,9 +73,9 @@ pub fn run_classifier(program: BorrowedFd<'_>, frame: &[u8], times: u32) -> io::
         ctx_in: 0,
         ctx_out: context.as_mut_ptr() as u64,
     };
-    // SAFETY: `run` is a prefix of union bpf_attr of the size given; the kernel reads
-    // `data_size_in` bytes, and writes at most `data_size_out` and `ctx_size_out` bytes
-    // where as many are ours.
+    // SAFETY: `run` is a prefix of union bpf_attr of the size given. The kernel reads
+    // `data_size_in` bytes of `frame`, and writes at most `data_size_out` bytes to `out` and
+    // `ctx_size_out` bytes to `context`, which are that long.
     unsafe { bpf(BPF_PROG_TEST_RUN, &raw mut run)? };
     Ok(Ran {
         verdict: run.retval as i32,
