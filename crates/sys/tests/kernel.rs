@@ -2,8 +2,8 @@
 //! tests on other kernels than the developer's: a test that fails names the difference.
 //!
 //! Each fact is tested in a process of its own, because namespaces, filters and ids of a process
-//! cannot be undone. The tests need root, and make one cgroup (v2), which they remove. They do not
-//! use the standard harness, because its threads forbid `fork`.
+//! cannot be undone. The tests need root, and make one cgroup (v2), which they remove. The tests do
+//! not use the standard harness, because its threads forbid `fork`.
 
 use std::fs;
 use std::io;
@@ -113,7 +113,7 @@ fn status(child: &Child) -> io::Result<Ended> {
     ))
 }
 
-/// The report of the child: 0, or a text.
+/// Checks that the child ended with exit status 0.
 fn succeeds(child: &Child) -> Outcome {
     match status(child)? {
         Ended::Exit(0) => Ok(()),
@@ -247,7 +247,8 @@ fn namespaces(_: &Path) -> Outcome {
             std::thread::park();
         }
     })?;
-    // One descriptor is enough to join all namespaces, as zlogin does.
+    // A single descriptor, the pidfd, is enough to join all namespaces of a process, as zlogin
+    // does.
     let visitor = fork(0, None, &[init.pidfd.as_fd()], || {
         told(|| {
             sys::namespace::join(init.pidfd.as_fd(), flags)?;
@@ -294,7 +295,7 @@ fn shared_network(_: &Path) -> Outcome {
         })
     })?;
     succeeds(&child)?;
-    // A process of the host may do this.
+    // A process of the host may mount sysfs.
     sys::mount::new_fs("sysfs", &[], MountAttrFlags::MOUNT_ATTR_RDONLY)?;
     Ok(())
 }

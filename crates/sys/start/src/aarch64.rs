@@ -1,4 +1,4 @@
-//! aarch64: svc 0, and where a program begins.
+//! System calls of aarch64: their numbers, and the instruction `svc 0`.
 
 use core::arch::asm;
 
@@ -30,15 +30,15 @@ pub(crate) mod nr {
     pub(crate) const WAIT4: usize = 260;
 }
 
-/// Asks the kernel.
+/// Executes a system call. Returns the kernel's result: -4095 to -1 is a negated error number.
 ///
 /// # Safety
-/// The arguments are what call `number` expects: pointers among them are valid
-/// for what the kernel reads and writes there.
+/// The arguments must be those of the system call `number`. Each pointer among them must be valid
+/// for the bytes that the kernel reads or writes at its address.
 pub(crate) unsafe fn syscall(number: usize, args: [usize; 5]) -> isize {
     let result;
-    // SAFETY: the caller vouches for the arguments; the kernel keeps all
-    // registers but the first.
+    // SAFETY: the caller guarantees valid arguments; the kernel preserves all registers except the
+    // first.
     unsafe {
         asm!(
             "svc 0",

@@ -1,4 +1,4 @@
-//! The system call instruction, the numbers used, and errors.
+//! Provides the system call instruction, the numbers of the system calls that are used, and errors.
 
 #[cfg(target_arch = "x86_64")]
 #[path = "x86_64.rs"]
@@ -10,26 +10,27 @@ mod arch;
 
 pub(crate) use arch::{nr, syscall};
 
-/// The number the kernel gave as its reason.
+/// An error number of the kernel (errno).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(pub u16);
 
 impl Errno {
-    /// No such file or folder.
+    /// ENOENT: no such file or folder.
     pub const NO_ENTRY: Self = Self(2);
-    /// No such process.
+    /// ESRCH: no such process.
     pub const SRCH: Self = Self(3);
-    /// A signal came in between.
+    /// EINTR: a signal interrupted the call.
     pub const INTR: Self = Self(4);
-    /// Not a format the kernel can run.
+    /// ENOEXEC: the file has no format that the kernel can execute.
     pub const NOEXEC: Self = Self(8);
-    /// No child left.
+    /// ECHILD: the process has no children.
     pub const CHILD: Self = Self(10);
-    /// More arguments than there is room for.
+    /// E2BIG: too many arguments or environment variables.
     pub const TOO_BIG: Self = Self(7);
 }
 
-/// The kernel returns -4095..=-1 for a failure, anything else is the result.
+/// Converts the return value of a system call: -4095 to -1 is an error, and every other value is
+/// the result of the call.
 pub(crate) fn check(result: isize) -> Result<usize, Errno> {
     match u16::try_from(result.wrapping_neg()) {
         Ok(errno @ 1..=4095) => Err(Errno(errno)),

@@ -1,8 +1,8 @@
-//! The entry point of a program: it makes arguments from the kernel's stack.
+//! The entry point of a program. It reads the arguments from the stack that the kernel made.
 
 use core::ffi::{CStr, c_char};
 
-/// The command line, as the kernel put it on the stack.
+/// The arguments of the command line, which the kernel puts on the initial stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
     next: *const *const c_char,
@@ -12,14 +12,14 @@ impl Iterator for Arguments {
     type Item = &'static CStr;
 
     fn next(&mut self) -> Option<&'static CStr> {
-        // SAFETY: `next` is within the list, which ends in a null pointer and
-        // is never stepped over.
+        // SAFETY: `next` points into the list of arguments. The list ends with a null pointer, and
+        // `next` never moves behind this null pointer.
         let arg = unsafe { *self.next };
         if arg.is_null() {
             return None;
         }
-        // SAFETY: a place follows, as this one held no null; strings of the
-        // list end in a zero byte and stay as long as the process.
+        // SAFETY: this entry is not the null pointer at the end, so the list has a next entry. The
+        // strings of the list end with a zero byte and exist until the process ends.
         unsafe {
             self.next = self.next.add(1);
             Some(CStr::from_ptr(arg))
@@ -27,27 +27,30 @@ impl Iterator for Arguments {
     }
 }
 
-/// Called by the entry point with the stack as the kernel made it.
+/// Runs `main` with the arguments on the initial stack, and ends the process with the result of
+/// `main` as its exit status.
 ///
 /// # Safety
-/// `stack` is the stack pointer that the process began with.
+/// `stack` must be the stack pointer with which the kernel started the process.
 #[doc(hidden)]
 pub unsafe fn begin(stack: *const usize, main: fn(Arguments) -> u8) -> ! {
-    // SAFETY: the kernel puts the count of arguments there, then the list.
+    // SAFETY: the kernel puts the number of arguments at `stack`, and the list of arguments after
+    // this number.
     let next = unsafe { stack.add(1) }.cast();
     crate::exit(main(Arguments { next }))
 }
 
-/// Makes `$main`, a `fn(Arguments) -> u8`, the whole program: its result is
-/// the exit status.
+/// Makes `$main`, a `fn(Arguments) -> u8`, the main function of the program. The result of `$main`
+/// is the exit status.
 ///
-/// The entry point is called `zone_start` (tell the linker: `-e zone_start`)
-/// and not `_start`, as some targets bring one of that name along.
+/// The entry point has the name `zone_start` (pass `-e zone_start` to the linker), because on some
+/// targets the linked objects already define `_start`.
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {
         extern "C" fn zone_begin(stack: *const usize) -> ! {
-            // SAFETY: only the entry point below calls this, with the stack pointer.
+            // SAFETY: only the entry point below calls `zone_begin`, and passes the initial stack
+            // pointer.
             unsafe { $crate::begin(stack, $main) }
         }
 

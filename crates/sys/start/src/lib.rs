@@ -1,12 +1,13 @@
-//! An entry point and a dozen kernel calls for a program that is nothing but an init, without the
-//! standard library and without a C library.
+//! Provides an entry point and a dozen kernel calls for an init program, without the standard
+//! library and without a C library.
 //!
-//! A zone that does nothing else should cost a few pages, and a C library's
-//! start-up alone touches more than that. Why not rustix: in one workspace
-//! build cargo gives every program the same rustix, with `std`, and a program
-//! with its own panic handler cannot be linked with that.
+//! A zone in which only this init runs should use a few pages of memory. The start-up code of a C
+//! library alone touches more pages. This crate does not use rustix: in one build of the workspace,
+//! cargo gives every program the same rustix, with its feature `std`. A program with its own panic
+//! handler cannot be linked with this rustix.
 //!
-//! Every function here is safe to call; pointers and numbers stay inside.
+//! Every public function of this crate is safe to call. Raw pointers and system call numbers do not
+//! leave the crate.
 #![no_std]
 
 #[cfg(test)]
@@ -14,7 +15,8 @@ extern crate std;
 
 mod call;
 mod entry;
-// Where there is a panic strategy of `unwind` there is a standard library too.
+// A build with the panic strategy `unwind` has a standard library, and therefore already has the
+// functions of `memory`.
 #[cfg(panic = "abort")]
 mod memory;
 mod process;

@@ -1,4 +1,4 @@
-//! Processes: start, reap, and the end of it all.
+//! Starts and reaps processes, ends this process, and powers the machine off.
 
 use core::ffi::{CStr, c_char};
 use core::ptr;
@@ -6,40 +6,41 @@ use core::ptr;
 use crate::call::{Errno, check, nr, syscall};
 use crate::signal::{SignalSet, block};
 
-/// Maximum number of arguments, or of environment variables, of a program that is started here.
+/// One more than the maximum number of arguments, or of environment variables, of a program that
+/// [`spawn`] starts.
 const MAX_WORDS: usize = 8;
 
 /// The result of [`reap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaped {
-    /// This child ended, with a status as wait(2) encodes it.
+    /// The pid of a child that ended, and its status as wait(2) encodes it.
     Child(i32, i32),
-    /// Children live, none has ended.
+    /// The process has children, but none of them has ended.
     NoneEnded,
-    /// There is no child.
+    /// The process has no children.
     NoChild,
 }
 
-/// The ways to end the machine, or the pid namespace: there the kernel kills all processes, and
-/// process 1 is seen to die of a signal.
+/// An order to end the machine. In a pid namespace, the kernel kills all processes of the namespace
+/// instead, and the parent of process 1 sees that a signal killed process 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Power {
-    /// Off; process 1 dies of SIGINT.
+    /// Powers the machine off. In a pid namespace, process 1 dies of SIGINT.
     Off,
-    /// Starts anew; process 1 dies of SIGHUP.
+    /// Restarts the machine. In a pid namespace, process 1 dies of SIGHUP.
     Restart,
 }
 
-/// The number of this process in its pid namespace.
+/// Returns the pid of this process in its pid namespace.
 #[must_use]
 pub fn pid() -> i32 {
-    // SAFETY: getpid(2) takes nothing and touches no memory.
+    // SAFETY: getpid(2) takes no arguments and touches no memory.
     let pid = unsafe { syscall(nr::GETPID, [0; 5]) };
-    // It fits: process numbers are below 2^22.
+    // The cast keeps the value, because pids are below 2^22.
     pid as i32
 }
 
-/// Milliseconds of a clock that only goes forward.
+/// Returns the time of CLOCK_MONOTONIC in milliseconds.
 #[must_use]
 pub fn clock_ms() -> u64 {
     const CLOCK_MONOTONIC: usize = 1;
@@ -55,34 +56,34 @@ pub fn clock_ms() -> u64 {
     time[0] * 1000 + time[1] / 1_000_000
 }
 
-/// Sets the mask of modes for new files.
+/// Sets the umask of this process: the permission bits that new files do not get.
 pub fn set_umask(mask: u16) {
     // SAFETY: umask(2) takes a number and touches no memory.
     unsafe { syscall(nr::UMASK, [usize::from(mask), 0, 0, 0, 0]) };
 }
 
-/// Makes `path` the working folder.
+/// Changes the working directory to `path`.
 ///
 /// # Errors
-/// The kernel's word.
+/// Fails with the error of chdir(2).
 pub fn change_dir(path: &CStr) -> Result<(), Errno> {
-    // SAFETY: the path ends in a zero byte.
+    // SAFETY: `path` ends with a zero byte.
     check(unsafe { syscall(nr::CHDIR, [path.as_ptr().expose_provenance(), 0, 0, 0, 0]) })
         .map(|_| ())
 }
 
-/// True when `path` is a program this process may run.
+/// Returns true if this process may execute the file `path`.
 #[must_use]
 pub fn is_executable(path: &CStr) -> bool {
     const AT_FDCWD: usize = -100isize as usize;
     const X_OK: usize = 1;
     let args = [AT_FDCWD, path.as_ptr().expose_provenance(), X_OK, 0, 0];
-    // SAFETY: the path ends in a zero byte.
+    // SAFETY: `path` ends with a zero byte.
     check(unsafe { syscall(nr::FACCESSAT, args) }).is_ok()
 }
 
-/// Writes to an open file, as far as it goes: for messages on a console, whose failure cannot be
-/// reported.
+/// Writes bytes to an open file with one write(2), which may write only a part of them. Returns no
+/// error, because this function is for messages on a console, whose failure cannot be reported.
 pub fn write(fd: u8, bytes: &[u8]) {
     let args = [
         usize::from(fd),
@@ -91,40 +92,42 @@ pub fn write(fd: u8, bytes: &[u8]) {
         0,
         0,
     ];
-    // SAFETY: pointer and length are those of one slice.
+    // SAFETY: the pointer and the length are those of the same slice.
     unsafe { syscall(nr::WRITE, args) };
 }
 
-/// Gives up the controlling terminal, if standard input is one: the keys of a
-/// console must not signal this process.
+/// Gives up the controlling terminal, if standard input is one, because keys that a user presses on
+/// the console must not send signals to this process.
 pub fn forget_terminal() {
     const TIOCNOTTY: usize = 0x5422;
-    // SAFETY: this request takes no argument.
+    // SAFETY: the request TIOCNOTTY takes no argument.
     unsafe { syscall(nr::IOCTL, [0, TIOCNOTTY, 0, 0, 0]) };
 }
 
-/// Keeps an open file to this program: those that it starts do not have it.
+/// Sets the close-on-exec flag of an open file, so that programs that this process starts do not
+/// get the file.
 pub fn keep_from_children(fd: u8) {
     const F_SETFD: usize = 2;
     const FD_CLOEXEC: usize = 1;
     let args = [usize::from(fd), F_SETFD, FD_CLOEXEC, 0, 0];
-    // SAFETY: this command takes a number and touches no memory.
+    // SAFETY: the command F_SETFD takes a number and touches no memory.
     unsafe { syscall(nr::FCNTL, args) };
 }
 
-/// Starts a program in a process group of its own, with no signal blocked. It is in the
-/// session of this process, which has no terminal: a shell that led a session would take the
-/// console for its own, and its end would be that of all it has started. Should
-/// the file be of no known format, /bin/sh runs it. The child ends with status
-/// 127 when neither works.
+/// Starts a program in a process group of its own, with no signal blocked. The program stays in the
+/// session of this process, which has no terminal. If a shell led a session of its own, it would
+/// take the console as its controlling terminal, and the end of the shell would end all processes
+/// that the shell started. If the kernel does not know the format of the file, /bin/sh runs the
+/// file. If neither works, the child ends with exit status 127.
 ///
 /// # Errors
-/// [`Errno::TOO_BIG`] for more than 7 arguments or settings; the kernel's word
-/// when there can be no further process.
+/// Fails with [`Errno::TOO_BIG`] for more than 7 arguments or environment variables, and with the
+/// error of clone(2) if the kernel cannot make a process.
 pub fn spawn(path: &CStr, args: &[&CStr], environment: &[&CStr]) -> Result<i32, Errno> {
     const SIGCHLD: usize = 17;
     const SHELL: &CStr = c"/bin/sh";
-    // One place in front: for the shell, whose argument the path then is.
+    // The list of arguments has one more entry at the start for /bin/sh, whose first argument is
+    // then `path`.
     let mut argv = [ptr::null(); MAX_WORDS + 2];
     let mut envp = [ptr::null(); MAX_WORDS];
     if args.len() >= MAX_WORDS || environment.len() >= MAX_WORDS {
@@ -139,28 +142,28 @@ pub fn spawn(path: &CStr, args: &[&CStr], environment: &[&CStr]) -> Result<i32, 
         *place = setting.as_ptr();
     }
 
-    // SAFETY: fork without a shared address space: the child has a copy of
-    // everything, and this program has one thread and holds no lock.
+    // SAFETY: the child gets a copy of the address space, as with fork(2). This program has one
+    // thread and holds no lock.
     let pid = check(unsafe { syscall(nr::CLONE, [SIGCHLD, 0, 0, 0, 0]) })?;
     if pid == 0 {
         block(SignalSet::default());
-        // SAFETY: setpgid(2) takes two numbers; zeros are the caller.
+        // SAFETY: setpgid(2) takes two numbers; the number 0 means the calling process.
         unsafe { syscall(nr::SETPGID, [0; 5]) };
         if execute(path, &argv[1..], &envp) == Errno::NOEXEC {
             execute(SHELL, &argv, &envp);
         }
         exit(127);
     }
-    // It fits: process numbers are below 2^22.
+    // The cast keeps the value, because pids are below 2^22.
     Ok(pid as i32)
 }
 
-/// Strings that each end in a zero byte, one behind the other.
+/// A sequence of strings. Each string ends with a zero byte, and the next string follows at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Strings<'a>(&'a [u8]);
 
 impl<'a> Strings<'a> {
-    /// Nothing when the last one does not end.
+    /// Returns the strings in `bytes`; `None` if the last string does not end with a zero byte.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         match bytes.last() {
@@ -169,14 +172,15 @@ impl<'a> Strings<'a> {
         }
     }
 
-    /// The first string, taken away.
+    /// Removes the first string from the sequence and returns it; `None` if the sequence is empty.
     pub fn take(&mut self) -> Option<&'a CStr> {
         let first = CStr::from_bytes_until_nul(self.0).ok()?;
         self.0 = &self.0[first.count_bytes() + 1..];
         Some(first)
     }
 
-    /// The first so many strings, taken away.
+    /// Removes the first `count` strings from the sequence and returns them; `None` if the sequence
+    /// has fewer strings.
     pub fn split(&mut self, count: usize) -> Option<Self> {
         let all = self.0;
         for _ in 0..count {
@@ -190,31 +194,31 @@ impl<'a> Strings<'a> {
     }
 }
 
-/// The user that a program runs as, and its working directory.
+/// The user and groups with which a program runs, and its working directory.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
-    /// User.
+    /// The user id.
     pub uid: u32,
-    /// Group.
+    /// The group id.
     pub gid: u32,
-    /// Further groups.
+    /// The supplementary group ids.
     pub groups: &'a [u32],
-    /// Working folder.
+    /// The working directory.
     pub folder: &'a CStr,
 }
 
-/// Maximum number of arguments, or of environment variables, of a program that is started as
-/// another user.
+/// One more than the maximum number of words, or of environment variables, of a program that
+/// [`spawn_as`] starts.
 const MAX_STRINGS: usize = 1024;
 
-/// Starts a program as a user, in a session of its own, with no signal blocked. A name without
-/// slash is looked up in PATH of `environment`. The child exits with status 126 if it cannot set
-/// itself up, and 127 if the program does not exist; before, it calls `tell` with the failed step
-/// and the error.
+/// Starts a program as a user, in a session of its own, with no signal blocked. A program name
+/// without a slash is searched in the PATH of `environment`. The child exits with status 126 if it
+/// cannot set its user or working directory, and with status 127 if it cannot execute the program.
+/// Before the child exits, it calls `tell` with the failed step and the error.
 ///
 /// # Errors
-/// [`Errno::TOO_BIG`] for more than 1023 words or settings, or no word at all; the
-/// kernel's word when there can be no further process.
+/// Fails with [`Errno::TOO_BIG`] for more than 1023 words or environment variables, or if `words`
+/// is empty, and with the error of clone(2) if the kernel cannot make a process.
 pub fn spawn_as(
     place: Place<'_>,
     words: Strings<'_>,
@@ -226,15 +230,15 @@ pub fn spawn_as(
     let mut envp = [ptr::null(); MAX_STRINGS];
     let program = fill(&mut argv, words)?.ok_or(Errno::TOO_BIG)?;
     fill(&mut envp, environment)?;
-    // SAFETY: fork without a shared address space: the child has a copy of
-    // everything, and this program has one thread and holds no lock.
+    // SAFETY: the child gets a copy of the address space, as with fork(2). This program has one
+    // thread and holds no lock.
     let pid = check(unsafe { syscall(nr::CLONE, [SIGCHLD, 0, 0, 0, 0]) })?;
     if pid != 0 {
-        // It fits: process numbers are below 2^22.
+        // The cast keeps the value, because pids are below 2^22.
         return Ok(pid as i32);
     }
     block(SignalSet::default());
-    // SAFETY: setsid(2) takes nothing.
+    // SAFETY: setsid(2) takes no arguments.
     unsafe { syscall(nr::SETSID, [0; 5]) };
     if let Err(errno) = become_somebody(place) {
         tell(b"its user", errno);
@@ -277,7 +281,8 @@ pub fn spawn_as(
     exit(127)
 }
 
-/// Lists strings, and a null pointer behind them; gives the first.
+/// Fills `list` with pointers to the strings; the entries after them stay null pointers. Returns
+/// the first string, and fails with [`Errno::TOO_BIG`] for more than 1023 strings.
 fn fill<'a>(
     list: &mut [*const c_char; MAX_STRINGS],
     mut strings: Strings<'a>,
@@ -298,10 +303,11 @@ fn fill<'a>(
     }
 }
 
-/// Drops the privileges of this process for good: groups first, because a user may not change them.
+/// Gives this process the user and groups of `place`, and no way back to the former ones. The
+/// groups are set before the user, because a process without privileges may not change its groups.
 fn become_somebody(place: Place<'_>) -> Result<(), Errno> {
     let groups = place.groups.as_ptr().expose_provenance();
-    // SAFETY: pointer and length are those of one slice.
+    // SAFETY: the pointer and the length are those of the same slice.
     check(unsafe { syscall(nr::SETGROUPS, [place.groups.len(), groups, 0, 0, 0]) })?;
     // SAFETY: setgid(2) takes a number.
     check(unsafe { syscall(nr::SETGID, [place.gid as usize, 0, 0, 0, 0]) })?;
@@ -309,10 +315,11 @@ fn become_somebody(place: Place<'_>) -> Result<(), Errno> {
     check(unsafe { syscall(nr::SETUID, [place.uid as usize, 0, 0, 0, 0]) }).map(|_| ())
 }
 
-/// Reads the beginning of a file; says how much there was.
+/// Reads the beginning of a file, as many bytes as `into` can hold. Returns the number of bytes
+/// that were read.
 ///
 /// # Errors
-/// The kernel's word.
+/// Fails with the error of openat(2) or read(2).
 pub fn read_file(path: &CStr, into: &mut [u8]) -> Result<usize, Errno> {
     const AT_FDCWD: usize = -100isize as usize;
     const O_CLOEXEC: usize = 0o2_000_000;
@@ -324,13 +331,14 @@ pub fn read_file(path: &CStr, into: &mut [u8]) -> Result<usize, Errno> {
         0,
         0,
     ];
-    // SAFETY: the path ends in a zero byte.
+    // SAFETY: `path` ends with a zero byte.
     let fd = check(unsafe { syscall(nr::OPENAT, args) })?;
     let mut have = 0;
     let done = loop {
         let rest = &mut into[have..];
         let args = [fd, rest.as_mut_ptr().expose_provenance(), rest.len(), 0, 0];
-        // SAFETY: pointer and length are those of one slice that no other code has.
+        // SAFETY: the pointer and the length are those of the same slice, which is mutably borrowed
+        // here.
         match check(unsafe { syscall(nr::READ, args) }) {
             Ok(0) => break Ok(have),
             Ok(read) => have += read,
@@ -338,13 +346,13 @@ pub fn read_file(path: &CStr, into: &mut [u8]) -> Result<usize, Errno> {
             Err(errno) => break Err(errno),
         }
     };
-    // SAFETY: the descriptor is ours and not used again.
+    // SAFETY: this function opened the descriptor and does not use it again.
     unsafe { syscall(nr::CLOSE, [fd, 0, 0, 0, 0]) };
     done
 }
 
-/// Replaces this process; returns only when that failed. Both lists end in a
-/// null pointer and hold pointers to strings that live.
+/// Replaces the program of this process by another one: execve(2). Returns only on failure. Both
+/// lists must end with a null pointer, and their other pointers must lead to existing strings.
 fn execute(path: &CStr, argv: &[*const c_char], envp: &[*const c_char]) -> Errno {
     debug_assert!(argv.last().is_some_and(|last| last.is_null()));
     debug_assert!(envp.last().is_some_and(|last| last.is_null()));
@@ -355,32 +363,34 @@ fn execute(path: &CStr, argv: &[*const c_char], envp: &[*const c_char]) -> Errno
         0,
         0,
     ];
-    // SAFETY: the path ends in a zero byte, the lists are as said above: only
-    // `spawn` makes them.
+    // SAFETY: `path` ends with a zero byte. Only `spawn` and `spawn_as` make the lists, with a null
+    // pointer at the end and with pointers to strings that exist during the call.
     match check(unsafe { syscall(nr::EXECVE, args) }) {
         Err(errno) => errno,
         Ok(_) => Errno(0),
     }
 }
 
-/// Takes the status of one child that has ended, without waiting.
+/// Returns the pid and the status of one child that has ended, if there is one, and removes this
+/// child from the process table. Does not wait.
 #[must_use]
 pub fn reap() -> Reaped {
     const ANY: usize = usize::MAX;
     const WNOHANG: usize = 1;
     let mut status = 0i32;
     let place = &raw mut status;
-    // SAFETY: `place` points at the integer that the kernel writes; usage is not asked for.
+    // SAFETY: `place` points to the integer to which the kernel writes; the null pointer for the
+    // resource usage is allowed.
     let result = unsafe { syscall(nr::WAIT4, [ANY, place.expose_provenance(), WNOHANG, 0, 0]) };
     match check(result) {
         Ok(0) => Reaped::NoneEnded,
-        // It fits: process numbers are below 2^22.
+        // The cast keeps the value, because pids are below 2^22.
         Ok(pid) => Reaped::Child(pid as i32, status),
         Err(_) => Reaped::NoChild,
     }
 }
 
-/// Powers off or restarts; returns only when that is not allowed.
+/// Powers the machine off or restarts it. Returns only if the kernel refuses.
 pub fn set_power(power: Power) -> Errno {
     const MAGIC1: usize = 0xfee1_dead;
     const MAGIC2: usize = 0x2812_1969;
@@ -388,14 +398,14 @@ pub fn set_power(power: Power) -> Errno {
         Power::Off => 0x4321_fedc,
         Power::Restart => 0x0123_4567,
     };
-    // SAFETY: with these commands the last argument is not looked at.
+    // SAFETY: the kernel ignores the last argument of reboot(2) for these commands.
     match check(unsafe { syscall(nr::REBOOT, [MAGIC1, MAGIC2, command, 0, 0]) }) {
         Err(errno) => errno,
         Ok(_) => Errno(0),
     }
 }
 
-/// Ends this process.
+/// Ends this process with an exit status.
 pub fn exit(status: u8) -> ! {
     loop {
         // SAFETY: exit_group(2) takes a number and does not return.
@@ -407,7 +417,7 @@ pub fn exit(status: u8) -> ! {
 mod tests {
     use super::*;
 
-    // One test, as reaping takes any child of this process.
+    // All cases are in one test, because `reap` returns any child of this process.
     #[test]
     fn children_are_started_and_reaped() {
         assert_eq!(reap(), Reaped::NoChild);
@@ -423,7 +433,8 @@ mod tests {
         assert_eq!(reap(), Reaped::NoChild);
         assert_eq!(spawn(path, &[c""; 8], &[]), Err(Errno::TOO_BIG));
 
-        // As a user: here the caller's, for the test need not be root's.
+        // The next part starts a program as root. If the test does not run as root, the child fails
+        // with status 126.
         let words = Strings::new(b"sh\0-c\0test \"$A\" = b && test \"$PWD\" = /usr && exit 9\0");
         let environment = Strings::new(b"A=b\0PATH=/nowhere:/bin\0");
         let mut ids = [0; 4096];

@@ -1,31 +1,31 @@
-//! Signals as something to wait for, never as something that interrupts.
+//! Signals for which a program waits. No signal handler interrupts the program.
 
 use crate::call::{Errno, check, nr, syscall};
 
-/// Process number of "everybody I may signal but me" (and, sent by process 1,
-/// that is all of its pid namespace).
+/// The pid that means every process to which the caller may send signals, except the caller. If
+/// process 1 is the caller, these are all other processes of its pid namespace.
 pub const EVERYBODY: i32 = -1;
 
-/// A signal by its kernel number.
+/// A signal, by its number in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal(u8);
 
 impl Signal {
-    /// Ctrl-Alt-Del, by custom.
+    /// SIGINT: by convention, process 1 receives this signal when a user presses Ctrl-Alt-Del.
     pub const INT: Self = Self(2);
-    /// Ends a process at once.
+    /// SIGKILL: ends a process at once.
     pub const KILL: Self = Self(9);
-    /// Asks a process to end.
+    /// SIGTERM: asks a process to end.
     pub const TERM: Self = Self(15);
-    /// A child has ended.
+    /// SIGCHLD: a child has ended.
     pub const CHLD: Self = Self(17);
-    /// Lets a stopped process go on.
+    /// SIGCONT: lets a stopped process continue.
     pub const CONT: Self = Self(18);
-    /// Power failure.
+    /// SIGPWR: power failure.
     pub const PWR: Self = Self(30);
 
-    /// `SIGRTMIN+n` as programs with the GNU C library mean it: 34 is the
-    /// first that library leaves to programs. (Others count from 35.)
+    /// Returns `SIGRTMIN+n` as programs with the GNU C library count: signal 34 is the first that
+    /// this library leaves to programs. Some other C libraries count from 35.
     #[must_use]
     pub const fn realtime(n: u8) -> Self {
         assert!(n <= 30, "there is no such signal");
@@ -34,7 +34,7 @@ impl Signal {
 }
 
 impl Signal {
-    /// The signal of a kernel number, if there is one.
+    /// Returns the signal with this number in the kernel; `None` if no signal has this number.
     #[must_use]
     pub const fn numbered(number: u8) -> Option<Self> {
         match number {
@@ -49,7 +49,7 @@ impl Signal {
 pub struct SignalSet(u64);
 
 impl SignalSet {
-    /// The set of these.
+    /// Returns the set of these signals.
     #[must_use]
     pub const fn of(signals: &[Signal]) -> Self {
         let mut bits = 0;
@@ -62,12 +62,12 @@ impl SignalSet {
     }
 }
 
-/// Sets the signal mask to exactly `set`.
+/// Sets the signal mask of the calling thread to exactly `set`.
 pub fn block(set: SignalSet) {
     const SIG_SETMASK: usize = 2;
     let mask = &raw const set.0;
-    // SAFETY: `mask` points at the 8 bytes whose size is given; the old mask
-    // is not asked for. It cannot fail with these arguments.
+    // SAFETY: `mask` points to 8 bytes, the size that is passed; the null pointer for the old mask
+    // is allowed. The call cannot fail with these arguments.
     unsafe {
         syscall(
             nr::RT_SIGPROCMASK,
@@ -76,8 +76,9 @@ pub fn block(set: SignalSet) {
     };
 }
 
-/// Waits for one of `set` (all of them blocked) and takes it; None when
-/// `limit_ms` milliseconds passed first. No limit: for ever.
+/// Waits for a signal of `set` and consumes it. All signals of `set` must be blocked. Returns
+/// `None` if no signal arrives within `limit_ms` milliseconds. If `limit_ms` is `None`, waits
+/// forever.
 #[must_use]
 pub fn wait(set: SignalSet, limit_ms: Option<u64>) -> Option<Signal> {
     let limit = limit_ms.map(|ms| [ms / 1000, ms % 1000 * 1_000_000]);
@@ -86,8 +87,8 @@ pub fn wait(set: SignalSet, limit_ms: Option<u64>) -> Option<Signal> {
         .map_or(0, |time| (&raw const *time).expose_provenance());
     loop {
         let mask = &raw const set.0;
-        // SAFETY: `mask` points at 8 bytes, `limit` is null or points at a
-        // timespec of two 64-bit words; both outlive the call. No siginfo is asked for.
+        // SAFETY: `mask` points to 8 bytes, and `limit` is null or points to a timespec of two
+        // 64-bit words; both exist during the call. The null pointer for the siginfo is allowed.
         let result = unsafe {
             syscall(
                 nr::RT_SIGTIMEDWAIT,
@@ -105,13 +106,13 @@ pub fn wait(set: SignalSet, limit_ms: Option<u64>) -> Option<Signal> {
 /// Sends a signal to a process, or to [`EVERYBODY`].
 ///
 /// # Errors
-/// [`Errno::SRCH`] when there is no such process; otherwise the kernel's error.
+/// Fails with [`Errno::SRCH`] if no such process exists, and otherwise with the error of kill(2).
 pub fn send(pid: i32, signal: Signal) -> Result<(), Errno> {
     kill(pid, signal.0)
 }
 
-/// True while a process other than the caller lives in its pid namespace (for
-/// process 1, that is).
+/// Returns true if the caller's pid namespace has a process other than the caller. The caller must
+/// be process 1.
 #[must_use]
 pub fn anybody() -> bool {
     kill(EVERYBODY, 0) != Err(Errno::SRCH)
@@ -138,7 +139,8 @@ mod tests {
 
     #[test]
     fn a_blocked_signal_is_waited_for_and_the_limit_holds() {
-        // On a thread of its own: the mask belongs to it and dies with it.
+        // The test runs on a thread of its own, because the signal mask belongs to the thread and
+        // ends with it.
         std::thread::spawn(|| {
             let set = SignalSet::of(&[Signal::realtime(20)]);
             block(set);
@@ -152,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_signal_to_a_missing_process_is_an_error() {
-        // The greatest process number is 2^22.
+        // No process has this pid, because pids are below 2^22.
         assert_eq!(send(0x7fff_ffff, Signal::TERM), Err(Errno::SRCH));
     }
 }
