@@ -1,6 +1,6 @@
-//! Records the migrations that have brought a zone here. The zone's mark says so while it is here;
-//! of one that has gone on since, a list does: its source may not have heard of it yet, and must
-//! not run it again.
+//! Records the migrations that brought zones to this host. While the zone is on this host, a mark
+//! in its zonepath names the migration. When the zone migrates to another host, a list keeps the
+//! name: the source may not have heard of the migration's success, and must not run the zone again.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -11,22 +11,24 @@ use store::{Root, format};
 
 use host::Error;
 
-/// Stands in the zonepath of a zone that came by a migration; its text names that.
+/// The mark in the zonepath of a zone that came by a migration; its text is the name of the
+/// migration.
 pub const ARRIVED: &str = ".arrived";
 
-/// Stands in the zonepath of a zone whose migration to this host is still under way.
+/// The mark in the zonepath of a zone whose migration to this host is not complete.
 pub const INCOMING: &str = ".incoming";
 
 /// Maximum length of a migration's name, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
-/// The name of a migration, as it came from elsewhere.
+/// Returns the name of a migration from a text of another host, without the characters that a name
+/// must not have.
 pub fn name(text: &str) -> String {
     let legal = text.chars().filter(char::is_ascii_alphanumeric);
     legal.take(MAX_NAME_BYTES).collect()
 }
 
-/// The migration that the zone in a zonepath came by.
+/// Returns the name of the migration that brought the zone of this zonepath.
 pub fn of(zonepath: &Path) -> Result<Option<String>, Error> {
     let path = zonepath.join(ARRIVED);
     match std::fs::read_to_string(&path) {
@@ -36,16 +38,17 @@ pub fn of(zonepath: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// The format of [`list`] that is written, in its first line. A list that says none has
-/// format 1.
+/// The format of [`list`] that is written, in its first line. A list without this line has format
+/// 1.
 const FORMAT: u64 = 1;
 
-/// Those whose zones have gone on, a line of some 30 bytes each.
+/// Returns the path of the list of migrations whose zones have left this host. Each line has some
+/// 30 bytes.
 fn list(root: &Root) -> PathBuf {
     root.lib().join("gone-on")
 }
 
-/// Remembers how a zone came here that goes on to somewhere else.
+/// Adds the migration of a zone to the list before the zone leaves this host.
 pub fn remember(root: &Root, zonepath: &Path) -> Result<(), Error> {
     let Some(id) = of(zonepath)? else {
         return Ok(());
@@ -58,7 +61,7 @@ pub fn remember(root: &Root, zonepath: &Path) -> Result<(), Error> {
         std::fs::create_dir_all(root.lib())?;
         let mut options = OpenOptions::new();
         let mut file = options.append(true).create(true).mode(0o600).open(&path)?;
-        // As one: others may write, too.
+        // A single write: other commands may append, too.
         let line = match file.metadata()?.len() {
             0 => format!("{}{FORMAT}\n{id}\n", format::LINE),
             _ => format!("{id}\n"),
@@ -70,7 +73,8 @@ pub fn remember(root: &Root, zonepath: &Path) -> Result<(), Error> {
     write().map_err(Error::io(format!("write {}", path.display())))
 }
 
-/// Returns whether the zone of a migration came here, and has gone on.
+/// Returns whether a migration brought its zone to this host, and the zone has left this host
+/// since.
 pub fn has_gone_on(root: &Root, id: &str) -> Result<bool, Error> {
     let path = list(root);
     let fail = || Error::io(format!("read {}", path.display()));
@@ -100,7 +104,7 @@ mod tests {
         let root = Root::new(folder.path());
         let zonepath = folder.path().join("k1");
         std::fs::create_dir(&zonepath).unwrap();
-        // One that was made here.
+        // A zone that was installed on this host.
         remember(&root, &zonepath).unwrap();
         assert!(!has_gone_on(&root, "1f2e").unwrap());
         for id in ["1f2e", "77aa", "1f2e"] {
@@ -111,7 +115,7 @@ mod tests {
         assert!(!has_gone_on(&root, "1f").unwrap() && !has_gone_on(&root, "").unwrap());
         let text = std::fs::read_to_string(list(&root)).unwrap();
         assert_eq!(text, "# format: 1\n1f2e\n77aa\n");
-        // Older programs wrote no format; a newer format is refused.
+        // Older programs wrote no format. A newer format is refused.
         std::fs::write(list(&root), "1f2e\n").unwrap();
         assert!(has_gone_on(&root, "1f2e").unwrap());
         remember(&root, &zonepath).unwrap();

@@ -1,6 +1,6 @@
-//! The mark in the zonepath of a zone that may be another host's by now: which migration took
-//! it along, and where to. Nothing runs here while it is there; only the host that it names
-//! knows whose the zone is.
+//! The mark in the zonepath of a zone that may already belong to another host. The mark names the
+//! migration and the target host. While the mark exists, the zone does not run on this host: only
+//! the named host knows to which host the zone belongs.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,14 +17,14 @@ const MAX_WORD_BYTES: usize = 255;
 /// The content of the mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Away {
-    /// The migration.
+    /// The name of the migration.
     pub id: String,
-    /// The host; none in one that an older zoneadm wrote.
+    /// The target host; `None` in a mark that an older zoneadm wrote.
     host: Option<String>,
 }
 
 impl Away {
-    /// That of a zone, if it has one.
+    /// Returns the mark of a zone, if the zone has one.
     ///
     /// # Errors
     /// Fails when the mark cannot be read.
@@ -47,8 +47,8 @@ impl Away {
         }
     }
 
-    /// Refuses to ask another host than the one that the zone went to: the answer of any
-    /// other host says nothing about the zone. `asked` is `[user@]host`.
+    /// Refuses to ask a host other than the target of the migration: the answer of any other host
+    /// says nothing about the zone. `asked` is `[user@]host`.
     ///
     /// # Errors
     /// Fails if `asked` names another host.
@@ -68,12 +68,12 @@ fn without_user(host: &str) -> &str {
     host.rsplit('@').next().unwrap_or(host)
 }
 
-/// Returns whether a zone may already be another host's; also when that is not known.
+/// Returns whether a zone may already belong to another host; also true if this cannot be read.
 pub fn is_away(zonepath: &Path) -> bool {
     zonepath.join(AWAY).try_exists().unwrap_or(true)
 }
 
-/// Stores that a zone may be that host's from now on.
+/// Writes the mark: from now on the zone may belong to `host`.
 pub fn leave(zonepath: &Path, id: &str, host: &str) -> Result<(), Error> {
     let text = format!("{id}\n{host}\n");
     Ok(store::atomic::write(
@@ -83,15 +83,15 @@ pub fn leave(zonepath: &Path, id: &str, host: &str) -> Result<(), Error> {
     )?)
 }
 
-/// Stores that it is ours.
+/// Removes the mark: the zone belongs to this host.
 pub fn come_back(zonepath: &Path) -> Result<(), Error> {
     Ok(store::atomic::remove(&zonepath.join(AWAY))?)
 }
 
-/// Removes the zonepath of a zone that is another host's now, with the mark in it. The zonepath
-/// is renamed first: a killed command leaves a zonepath with its mark, or the folder that
-/// [`clear_gone`] removes. A zonepath with files of the administrator, or with a mount of its
-/// own, loses only the mark.
+/// Removes the zonepath of a zone that belongs to another host now, with the mark in it. The
+/// zonepath is renamed first: a command that is killed leaves either a zonepath with its mark, or
+/// the folder that [`clear_gone`] removes. A zonepath with files of the administrator, or with a
+/// mount of its own, loses only the mark.
 ///
 /// # Errors
 /// [`Error::Store`] if the mark cannot be removed.
@@ -103,7 +103,7 @@ pub fn remove_zonepath(zonepath: &Path) -> Result<(), Error> {
     clear_gone(zonepath).map(drop)
 }
 
-/// Removes the folder that a killed [`remove_zonepath`] left; tells whether there was one.
+/// Removes the folder that a killed [`remove_zonepath`] left. Returns whether this folder existed.
 ///
 /// # Errors
 /// [`Error::Store`] if the mark in it cannot be removed.
@@ -117,14 +117,14 @@ pub fn clear_gone(zonepath: &Path) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Returns the name that a zonepath has while it is removed: beside it, and hidden.
+/// Returns the name that a zonepath has while it is removed: a hidden name in the same folder.
 fn gone(zonepath: &Path) -> PathBuf {
     let name = zonepath.file_name().unwrap_or_default().to_string_lossy();
     zonepath.with_file_name(format!(".{name}.gone"))
 }
 
-/// Returns the zonepath of which this folder is what a killed [`remove_zonepath`] left; `None` for
-/// any other path, and for a folder that holds more than the mark.
+/// Returns the zonepath that a killed [`remove_zonepath`] renamed to this folder. Returns `None`
+/// for any other path, and for a folder that holds more than the mark.
 #[must_use]
 pub fn was_zonepath(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
@@ -156,7 +156,7 @@ mod tests {
         away.refuse_other("two").unwrap();
         let error = away.refuse_other("root@three").unwrap_err();
         assert!(error.to_string().contains("may already be on root@two"));
-        // Older programs wrote only the id.
+        // Older programs wrote only the name of the migration.
         fs::write(path.join(AWAY), "1f2e").unwrap();
         let away = Away::of(path).unwrap().unwrap();
         assert_eq!(away.id, "1f2e");
@@ -178,7 +178,7 @@ mod tests {
         remove_zonepath(&path).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 
-        // A command was killed between the rename and the end.
+        // A command was killed between the rename and the removal.
         fs::create_dir(folder.path().join(".web.gone")).unwrap();
         leave(&folder.path().join(".web.gone"), "1f2e", "two").unwrap();
         assert_eq!(
@@ -194,7 +194,7 @@ mod tests {
         remove_zonepath(&path).unwrap();
         assert!(!is_away(&path) && path.join("notes").exists());
 
-        // Folders of the administrator.
+        // These folders belong to the administrator.
         fs::create_dir_all(folder.path().join(".db.gone/notes")).unwrap();
         for name in [".db.gone", "web", ".gone"] {
             assert_eq!(was_zonepath(&folder.path().join(name)), None, "{name}");

@@ -1,4 +1,4 @@
-//! Zones that stand still for a moment, and go on whatever happens.
+//! Freezes zones for a moment, and thaws them also if this process dies.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -13,12 +13,12 @@ use control::client;
 use control::protocol::Request;
 use host::{Error, Host};
 
-/// Timeout for the kernel to stop every process: one that waits for a disk stops when the disk
-/// answers.
+/// Timeout for the kernel to freeze every process of a zone, in seconds: a process that waits for a
+/// disk freezes only when the disk answers.
 const FREEZE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A frozen zone; thawed when this is dropped. If this process dies, the zone's
-/// zoneadmd sees the connection end and thaws it; if both die, the next zoneadmd does.
+/// A frozen zone. Dropping this value thaws the zone. If this process dies, the zone's zoneadmd
+/// sees the end of the connection and thaws the zone; if both die, the next zoneadmd does.
 #[derive(Debug)]
 pub struct Frozen {
     cgroups: ZoneCgroups,
@@ -30,7 +30,7 @@ impl Frozen {
     /// Freezes a running zone.
     ///
     /// # Errors
-    /// When some process does not stop in time; all go on then.
+    /// Fails if some process does not freeze within the timeout; the zone is thawed then.
     pub fn new(host: &Host, zone: &ZoneName, cgroups: ZoneCgroups) -> Result<Self, Error> {
         let socket = client::connect_or_adopt(host, zone)?;
         let mut frozen = Self {
@@ -40,17 +40,17 @@ impl Frozen {
         };
         match client::ask(&socket, &Request::Freeze) {
             Ok(Some(())) => frozen.connection = Some(socket),
-            // It died just now, or is of a time when it did not know how.
+            // The zoneadmd has just died, or is of a version that cannot freeze.
             Ok(None) | Err(Error::Daemon(_)) => stop(&frozen.cgroups)?,
             Err(error) => return Err(error),
         }
         Ok(frozen)
     }
 
-    /// Lets the zone go on; says for how long it stood still.
+    /// Thaws the zone. Returns the time for which it was frozen.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Fails if the kernel refuses.
     pub fn thaw(mut self) -> Result<Duration, Error> {
         let stood = self.since.elapsed();
         self.let_go()?;
@@ -59,22 +59,22 @@ impl Frozen {
 
     fn let_go(&mut self) -> Result<(), Error> {
         self.connection = None;
-        // Also where zoneadmd does it: it may have died.
+        // Also if zoneadmd has thawed the zone: it may have died before it did.
         Ok(self.cgroups.freeze(false)?)
     }
 }
 
 impl Drop for Frozen {
     fn drop(&mut self) {
-        // Fails only for groups that are gone, and with them the processes.
+        // This fails only if the cgroups are gone, and their processes with them.
         let _ = self.let_go();
     }
 }
 
-/// Freezes every process in the groups and waits until all have stopped.
+/// Freezes every process in the cgroups and waits until all are frozen.
 ///
 /// # Errors
-/// When some do not stop in time; all go on then.
+/// Fails if some process does not freeze within the timeout; all are thawed then.
 pub fn stop(cgroups: &ZoneCgroups) -> Result<(), Error> {
     cgroups.freeze(true)?;
     let stopped = wait(cgroups);

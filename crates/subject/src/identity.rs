@@ -1,7 +1,7 @@
-//! The identity of a zone in its zonepath, so that a host that finds the zonepath on storage
-//! of a host that died takes the zone over as the same one: with its uuid, from which its
-//! Ethernet addresses come. The file also says which host owns the zonepath: the one that
-//! installed or attached the zone last. A host that owned it before refuses to use it.
+//! The identity of a zone, stored in its zonepath. A host that finds the zonepath on the storage of
+//! a dead host takes the zone over with the same uuid, from which its Ethernet addresses are
+//! derived. The file also names the host that owns the zonepath: the host that last installed or
+//! attached the zone. A former owner refuses to use the zonepath.
 
 use std::fs::File;
 use std::io::Read;
@@ -21,7 +21,7 @@ pub const FILE: &str = ".identity";
 /// Largest file that is read, in bytes.
 const MAX_FILE: u64 = 4096;
 
-/// Longest name of a host that is shown, in characters.
+/// Maximum length of a host's name in messages, in characters.
 const MAX_HOST_NAME: usize = 64;
 
 /// The content of the file.
@@ -29,13 +29,13 @@ const MAX_HOST_NAME: usize = 64;
 pub struct Identity {
     /// The uuid of the zone.
     pub uuid: Option<Uuid>,
-    /// The name of the host that installed or attached it last.
+    /// The name of the host that last installed or attached the zone.
     pub(crate) host: Option<String>,
-    /// The identity of that host; older programs wrote none.
+    /// The identity of that host; `None` in a file of older programs.
     pub(crate) owner: Option<Uuid>,
 }
 
-/// The file of a zonepath, read once, and the identity of the host that read it.
+/// The identity file of a zonepath, read once, and the identity of the host that read it.
 #[derive(Debug)]
 pub(crate) struct Known {
     file: Identity,
@@ -43,10 +43,10 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Reads both.
+    /// Reads the file and the host's identity.
     pub(crate) fn of(root: &Root, zonepath: &Path) -> Self {
         let file = read(zonepath);
-        // A host that no file names need not have an identity.
+        // The host's identity is read only if the file names an owner: a host need not have one.
         let here = file.owner.and_then(|_| known_host_id(&root.host_id()));
         Self { file, here }
     }
@@ -58,7 +58,7 @@ impl Known {
         Some(name.unwrap_or_else(|| owner.to_string()))
     }
 
-    /// Returns whether [`write`] would change nothing.
+    /// Returns whether [`write`] would leave the file as it is.
     pub(crate) fn is_of(&self, uuid: Uuid) -> bool {
         self.here
             .is_some_and(|here| self.file == of_zone(uuid, here))
@@ -76,7 +76,7 @@ fn of_zone(uuid: Uuid, here: Uuid) -> Identity {
     }
 }
 
-/// Returns the text of the file of a zone that this host has installed or attached.
+/// Returns the text of the file for a zone that this host has installed or attached.
 fn text(root: &Root, uuid: Uuid) -> Result<String, Error> {
     let here = host_id(root)?;
     let host = of_zone(uuid, here).host.unwrap_or_default();
@@ -85,8 +85,8 @@ fn text(root: &Root, uuid: Uuid) -> Result<String, Error> {
     ))
 }
 
-/// Writes the file for a zone that this host has installed or attached. A file that is lost
-/// in a power cut is written again at the next boot of the zone.
+/// Writes the file for a zone that this host has installed or attached. If a power cut loses the
+/// file, the next boot of the zone writes it again.
 pub fn write(root: &Root, zonepath: &Path, uuid: Uuid) -> Result<(), Error> {
     if Known::of(root, zonepath).is_of(uuid) || !zonepath.is_dir() {
         return Ok(());
@@ -99,8 +99,8 @@ pub fn write(root: &Root, zonepath: &Path, uuid: Uuid) -> Result<(), Error> {
     )?)
 }
 
-/// Makes the mark of a clone that is stored, a file in its zonepath, the file of its identity:
-/// one file less is made than with [`write`]. The mark is gone afterwards in any case.
+/// Turns the mark of a complete clone into the identity file, by a rename in its zonepath: this
+/// creates one file less than [`write`] does. The mark is gone afterwards in any case.
 pub fn write_over_mark(root: &Root, zonepath: &Path, mark: &str, uuid: Uuid) {
     let mark = zonepath.join(mark);
     let written = || -> Result<(), Error> {
@@ -112,22 +112,21 @@ pub fn write_over_mark(root: &Root, zonepath: &Path, mark: &str, uuid: Uuid) {
         let file = zonepath.join(FILE);
         std::fs::rename(&mark, file).map_err(Error::io(format!("rename {shown}")))
     };
-    // Each later command that looks at the zone tries both again.
+    // Both are tried again by each later command that looks at the zone.
     if written().is_err() {
         let _ = std::fs::remove_file(&mark);
     }
 }
 
-/// Returns the identity of this host, which is made when it is first needed. The identity
-/// belongs to the index: both are in /etc/zones, so that names and machine ids of hosts may
-/// change.
+/// Returns the identity of this host, and creates it when it is first needed. The identity belongs
+/// to the index: both are in /etc/zones, so that the host's name and machine-id may change.
 fn host_id(root: &Root) -> Result<Uuid, Error> {
     let path = root.host_id();
     if let Some(known) = known_host_id(&path) {
         return Ok(known);
     }
     let made = format!("{}\n", new_uuid()?);
-    // Another command may have made it meanwhile.
+    // Another command may have created it at the same time.
     atomic::create(&path, made.as_bytes(), 0o644)?;
     known_host_id(&path)
         .ok_or_else(|| Error::Refused(format!("{}: expected a uuid", path.display())))
@@ -140,13 +139,13 @@ fn known_host_id(path: &Path) -> Option<Uuid> {
     text.trim().parse().ok()
 }
 
-/// Returns the name of the other host that owns the zonepath; none where this host does, or
-/// where no owner is known.
+/// Returns the name of the other host that owns the zonepath. Returns `None` if this host owns it,
+/// or if no owner is known.
 pub fn other_owner(root: &Root, zonepath: &Path) -> Option<String> {
     Known::of(root, zonepath).other_owner()
 }
 
-/// Reads the file; it is empty where there is none, or where it is damaged.
+/// Reads the file. Returns an empty identity if the file does not exist or is damaged.
 pub fn read(zonepath: &Path) -> Identity {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let Ok(file) = rustix::fs::open(zonepath.join(FILE), flags, Mode::empty()) else {
@@ -193,7 +192,7 @@ mod tests {
         write(&hosts[1], folder.path(), uuid).unwrap();
         assert!(other_owner(&hosts[0], folder.path()).is_some());
         assert_eq!(other_owner(&hosts[1], folder.path()), None);
-        // Of programs that wrote no owner.
+        // A file of programs that wrote no owner.
         let old = format!("format=1\nuuid={uuid}\nhost=b\n");
         std::fs::write(folder.path().join(FILE), old).unwrap();
         assert_eq!(other_owner(&hosts[0], folder.path()), None);
@@ -201,7 +200,7 @@ mod tests {
         assert_eq!(hostile.uuid, None);
         assert_eq!(hostile.host.as_deref(), Some("2Jabc"));
         assert_eq!(parse("host=\u{1b}\n"), Identity::default());
-        // A folder that is gone is not made again.
+        // A zonepath that does not exist is not created.
         let gone = folder.path().join("gone");
         write(&hosts[0], &gone, uuid).unwrap();
         assert!(!gone.exists());
@@ -223,7 +222,7 @@ mod tests {
         let read_text = |path: &Path| std::fs::read_to_string(path.join(FILE)).unwrap();
         assert_eq!(read_text(&zonepath), read_text(&same));
         assert!(Known::of(&root, &zonepath).is_of(uuid));
-        // A mark that cannot become the file goes.
+        // A mark that cannot be renamed to the file is removed.
         std::fs::remove_file(same.join(FILE)).unwrap();
         std::fs::create_dir(same.join(FILE)).unwrap();
         std::fs::write(same.join(".mark"), "").unwrap();

@@ -24,16 +24,16 @@ use store::xml;
 use crate::network::Records;
 use host::{Error, Host};
 
-/// Folder of the zonepath where `mount` shows the root.
+/// The folder of the zonepath in which the verb `mount` mounts the zone's root.
 pub const SHOWN: &str = "lu";
 
-/// Left in the zonepath of a detached zone.
+/// The file that the zonepath of a detached zone holds.
 pub use store::xml::manifest::DETACHED;
 
-/// Left in the zonepath of a zone that was attached without a check.
+/// The file that the zonepath of a zone holds after an attach without a check.
 pub const FORCED: &str = "SUNWattached.xml";
 
-/// Stands in the zonepath of a clone from its first step until it is stored.
+/// The mark in the zonepath of a clone from its first step until the clone is complete.
 pub const UNFINISHED: &str = ".unfinished-clone";
 
 /// The mark in the zonepath while an archive or stream is unpacked into the root, until the zone is
@@ -45,41 +45,41 @@ pub const UNPACKING: &str = ".unfinished-root";
 pub struct Subject {
     /// The entry in the index.
     pub entry: Entry,
-    /// Its state now.
+    /// The state of the zone when the lock was taken.
     pub state: State,
-    /// The runtime state, when the zone is active.
+    /// The runtime state; `None` unless the zone is ready, running or shutting down.
     pub runtime: Option<Runtime>,
     /// The real path of the zonepath.
     pub zonepath: PathBuf,
-    /// Half a clone that died lies there, which a new one clears away.
+    /// True if the zonepath holds the remains of an interrupted clone, which a new clone removes.
     pub unfinished: bool,
     /// All zones, as they were when the lock was taken.
     pub index: Arc<Index>,
     lock: ZoneLock,
 }
 
-/// The ways to begin a verb.
+/// The two ways to begin a verb.
 #[derive(Debug)]
 pub enum Start {
-    /// With this zone.
+    /// The verb acts on this zone.
     Go(Box<Subject>),
-    /// Not at all: this notice is all there is to say.
+    /// The verb has nothing to do; the text is the notice for the user.
     Already(&'static str),
 }
 
 impl Subject {
-    /// Takes the zone's lock and asks its state whether `verb` may act.
+    /// Takes the zone's lock and checks whether the zone's state permits `verb`.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the text of the transition table; no such zone;
-    /// the lock is held.
+    /// Fails with [`Error::Refused`] and the text of the transition table if the state does not
+    /// permit the verb. Fails if there is no such zone, or if another command holds the lock.
     pub fn admit(host: &Host, zone: &ZoneName, verb: Verb) -> Result<Start, Error> {
         Self::admit_cutting(host, zone, verb).map(|(start, _)| start)
     }
 
-    /// [`Subject::admit`]; also whether something was cut short for it. An order about the life
-    /// of a zone does not wait for the boot that follows a reboot of its own, nor `halt` for a
-    /// shutdown.
+    /// As [`Subject::admit`], and cancels an automatic reboot or a shutdown that holds the lock: a
+    /// verb that changes the state of the zone does not wait for the boot that follows a reboot,
+    /// and `halt` does not wait for a shutdown. Also returns whether one was cancelled.
     ///
     /// # Errors
     /// See [`Subject::admit`].
@@ -91,9 +91,10 @@ impl Subject {
         let (lock, mut was_cut) = lock_cutting(host, zone, cuts)?;
         let (lock, entry, index) = with_entry(host, zone, lock)?;
         let found = crate::state(host, &entry)?;
-        // It has ended by itself, and its zoneadmd waits for our lock to boot it again.
+        // The zone has ended by itself, and its zoneadmd waits for this lock to boot the zone
+        // again.
         was_cut |= verb == Verb::Halt && is_ending(found.1.as_ref());
-        // It was down already, on its way to the next boot.
+        // The zone was down already, and was to boot next.
         let verb = match verb {
             Verb::Shutdown if was_cut => Verb::Halt,
             Verb::Reboot if was_cut => Verb::Boot,
@@ -102,7 +103,7 @@ impl Subject {
         Ok((Self::start(host, verb, lock, entry, index, found)?, was_cut))
     }
 
-    /// [`Subject::admit`] with the lock of the zone, which is held already.
+    /// As [`Subject::admit`], with the zone's lock, which the caller holds.
     ///
     /// # Errors
     /// See [`Subject::admit`].
@@ -117,9 +118,9 @@ impl Subject {
         Self::start(host, verb, lock, entry, index, found)
     }
 
-    /// [`Subject::admit`], but a zone that is not in the index is made by `configure`, which stores
-    /// its configuration and returns the entry; the caller stores that. An installed zone already
-    /// has the wanted state, so that a command that was interrupted can be given again.
+    /// As [`Subject::admit`], but for a zone that is not in the index, `configure` stores a
+    /// configuration and returns the entry, which the caller stores. An installed zone has the
+    /// wanted state already, so that an interrupted command can be repeated.
     ///
     /// # Errors
     /// See [`Subject::admit`], and errors of `configure`.
@@ -142,16 +143,15 @@ impl Subject {
         Self::start(host, verb, lock, entry, index, found)
     }
 
-    /// The zone of `verb` whose root lies in the zonepath though the index knows of none,
-    /// as after it was put there by hand, or whose root belongs to another host; nothing when
-    /// that is not so.
+    /// Returns the zone for `verb` if its zonepath holds a root of which the index knows nothing
+    /// (copied there by hand), or a root that another host owns; otherwise `None`.
     ///
     /// # Errors
     /// See [`Subject::admit`].
     pub fn admit_forced(host: &Host, zone: &ZoneName, verb: Verb) -> Result<Option<Self>, Error> {
         let (lock, entry, index) = lock_known(host, zone, Wait::No)?;
         let zonepath = host.root.path(&entry.zonepath);
-        // A root that was unpacked half is only good for being unpacked again.
+        // A root that was unpacked only in part can only be unpacked again.
         let state = crate::state(host, &entry)?.0;
         let is_others = matches!(state, State::Installed | State::Incomplete)
             && identity::other_owner(&host.root, &zonepath).is_some();
@@ -163,8 +163,9 @@ impl Subject {
         Ok(found.then(|| Self::still(State::Configured, zonepath, entry, index, lock)))
     }
 
-    /// A configured zone that a migration is received into; also when an earlier one that
-    /// was cut off has left a root in its zonepath, which `is_half` knows.
+    /// Returns a configured zone that can receive a migration. An earlier migration that was
+    /// interrupted may have left a root in the zonepath: `is_half` says whether this is such a
+    /// root.
     ///
     /// # Errors
     /// See [`Subject::admit`].
@@ -177,7 +178,7 @@ impl Subject {
         let zonepath = host.root.path(&entry.zonepath);
         end_of_migration(&entry, &zonepath)?;
         if entry.state == State::Incomplete && is_half(&zonepath) {
-            // A machine may wait there whose source has ended.
+            // A virtual machine may still wait for a source that has ended.
             settle(host, zone)?;
         }
         match crate::state(host, &entry)?.0 {
@@ -194,7 +195,7 @@ impl Subject {
         Ok(Self::still(State::Configured, zonepath, entry, index, lock))
     }
 
-    /// A zone that was being removed here because it is another host's, which was cut off.
+    /// Removes the rest of a zone whose removal was interrupted; another host owns the zone.
     ///
     /// # Errors
     /// See [`Subject::admit`].
@@ -209,7 +210,7 @@ impl Subject {
         Ok(found.then(|| Self::still(State::Incomplete, zonepath, entry, index, lock)))
     }
 
-    /// A zone of which the kernel holds nothing.
+    /// Returns the state of a zone of which the kernel holds nothing.
     const fn still(
         state: State,
         zonepath: PathBuf,
@@ -228,7 +229,7 @@ impl Subject {
         }
     }
 
-    /// Asks the state of a zone, which is `found` under its lock, whether `verb` may act.
+    /// Checks whether the state of a zone, `found` under its lock, permits `verb`.
     fn start(
         host: &Host,
         verb: Verb,
@@ -238,8 +239,8 @@ impl Subject {
         found: (State, Option<Runtime>),
     ) -> Result<Start, Error> {
         let (mut state, mut runtime) = found;
-        // Also the platform of a zone that died together with its zoneadmd: it may hold links of
-        // the host's.
+        // Also the platform of a zone that died together with its zoneadmd: the zone may hold links
+        // of the host.
         if is_ending(runtime.as_ref()) || runtime.is_none() && has_remains(host, &entry.name) {
             settle(host, &entry.name)?;
             (state, runtime) = crate::state(host, &entry)?;
@@ -249,10 +250,10 @@ impl Subject {
         let owner = known.other_owner();
         if owner.is_none() && !host.plan_only {
             end_of_migration(&entry, &zonepath)?;
-            // Files that cannot be removed now stay for the next command: they only take space.
+            // Files that cannot be removed now are left for the next command: they only take space.
             let _ = storage::tidy(&zonepath);
         }
-        // Never stored, so never booted: it holds no data of a user.
+        // A clone that was never stored never booted, so it holds no data of a user.
         let unfinished = verb == Verb::Clone
             && entry.state == State::Configured
             && matches!(state, State::Configured | State::Incomplete)
@@ -267,12 +268,13 @@ impl Subject {
         if state == State::Installed && entry.state == State::Installed {
             refuse_without_root(verb, &entry, &zonepath)?;
             let is_ours = owner.is_none() && !lacks_root(&zonepath) && !host.plan_only;
-            // Never into the mount point of storage that is not mounted.
+            // Nothing is written to the mount point of storage that is not mounted.
             if is_ours {
                 end_of_making(&zonepath);
             }
             if let Some(uuid) = entry.uuid.filter(|uuid| is_ours && !known.is_of(*uuid)) {
-                // Without it an attach -F elsewhere gives the zone another uuid.
+                // Without the identity file, an attach -F on another host gives the zone another
+                // uuid.
                 let _ = identity::write(&host.root, &zonepath, uuid);
             }
         }
@@ -291,37 +293,38 @@ impl Subject {
         }
     }
 
-    /// The zone's lock, to hand it on.
+    /// Returns the zone's lock, to pass it on.
     pub const fn lock(&self) -> &ZoneLock {
         &self.lock
     }
 
-    /// Keeps the lock and nothing else.
+    /// Returns the lock and drops the rest.
     pub fn into_lock(self) -> ZoneLock {
         self.lock
     }
 
-    /// The zone's configuration.
+    /// Returns the zone's configuration.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Fails if it cannot be read.
     pub fn config(&self, host: &Host) -> Result<Config, Error> {
         Ok(xml::load(&host.root, &self.entry.name)?)
     }
 }
 
-/// Makes sure that nothing is left of a zone that is not active: removes the platform of a zone
-/// that died together with its zoneadmd, and waits for a zoneadmd that still closes the zone's
-/// root. The zone's lock is held. A command that only shows its plan leaves all there.
+/// Clears the remains of a zone that is not active: removes the platform of a zone that died
+/// together with its zoneadmd, and waits for a zoneadmd that still closes the zone's root. The
+/// caller holds the zone's lock. A command that only shows its plan does not call this.
 ///
 /// # Errors
-/// When something cannot be removed, or the root stays open for [`WRITE_OUT_TIMEOUT`].
+/// Fails if a remaining object cannot be removed, or if the root stays open longer than
+/// [`WRITE_OUT_TIMEOUT`].
 pub fn settle(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     if host.plan_only {
         return Ok(());
     }
     if let Some(known) = runtime::load_any(&host.root, zone)? {
-        // Its zoneadmd may be alive and waiting for our lock.
+        // Its zoneadmd may be alive and waiting for the lock that the caller holds.
         if let Some(socket) = control::client::connect_to(&host.root, zone)? {
             control::client::ask(&socket, &control::protocol::Request::Halt)?;
         }
@@ -332,7 +335,7 @@ pub fn settle(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     }
     Records::of(&host.root).release(zone)?;
     let path = host.root.root_lock(zone);
-    // A zone that never ran has none.
+    // A zone that never ran has no such file.
     if path.exists() && lock::exclusive_within(&path, WRITE_OUT_TIMEOUT)?.is_none() {
         return Err(Error::Refused(format!(
             "its zoneadmd is still writing its file system out after {} s; try again.",
@@ -342,11 +345,12 @@ pub fn settle(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ends a migration of a zone to another host that was killed when the index already said
-/// that the zone is not here any more; tells whether that was so.
+/// Completes a migration to another host that was killed after the index had recorded that the zone
+/// left this host. Returns whether there was such a migration.
 ///
 /// # Errors
-/// No such zone, the lock is held, or the mark cannot be removed.
+/// Fails if there is no such zone, if another command holds the lock, or if the mark cannot be
+/// removed.
 pub fn forget_gone(host: &Host, zone: &ZoneName) -> Result<bool, Error> {
     let (_lock, entry, _) = lock_known(host, zone, Wait::No)?;
     if host.plan_only {
@@ -368,30 +372,31 @@ fn end_of_migration(entry: &Entry, zonepath: &Path) -> Result<bool, Error> {
 }
 
 /// Removes the marks of a clone and of an unpacking that were killed after they had stored the
-/// zone: a mark that stays would make the root look like half a zone after a detach.
+/// zone. With such a mark, the root would look incomplete after a detach.
 fn end_of_making(zonepath: &Path) {
     for mark in [UNFINISHED, UNPACKING] {
         let _ = std::fs::remove_file(zonepath.join(mark));
     }
 }
 
-/// Returns whether something is there that a zone has only while it is active. For a zone that is
-/// not active, these are leftovers of a killed zoneadmd.
+/// Returns whether an object exists that a zone has only while it is active. If the zone is not
+/// active, a killed zoneadmd left the object.
 pub fn has_remains(host: &Host, zone: &ZoneName) -> bool {
     host.root.runtime(zone).exists() || Records::of(&host.root).has(zone)
 }
 
-/// Removes the leftovers of a zone that died together with its zoneadmd, for a command that only
-/// reads. Not while another command has the zone, which clears it away itself.
+/// Removes the remains of a zone that died together with its zoneadmd, for a command that only
+/// reads. Does nothing while another command holds the zone's lock: that command removes them
+/// itself.
 ///
 /// # Errors
-/// When something cannot be removed: it stays for the next command.
+/// Fails if an object cannot be removed; the next command tries again.
 pub fn tidy(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     let _lock = match lock::zone(&host.root, zone, Wait::No) {
         Err(store::Error::Locked(_)) => return Ok(()),
         other => other?,
     };
-    // Again, under the lock: it may have booted meanwhile, or gone.
+    // Read again under the lock: the zone may have booted or disappeared meanwhile.
     let index = Index::load(&host.root)?;
     let Some(entry) = index.find(zone) else {
         return Ok(());
@@ -402,10 +407,10 @@ pub fn tidy(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     }
 }
 
-/// Removes control groups of a zone that is not active, and kills the processes in them.
+/// Removes the cgroups of a zone that is not active, and kills the processes in them.
 ///
 /// # Errors
-/// When something cannot be removed.
+/// Fails if a cgroup cannot be removed.
 pub fn clear(cgroups: &ZoneCgroups) -> Result<(), Error> {
     if !cgroups.exist() {
         return Ok(());
@@ -422,13 +427,13 @@ pub fn clear(cgroups: &ZoneCgroups) -> Result<(), Error> {
     Err(Error::Daemon(failed.join("; ")))
 }
 
-/// Timeout for writing out the root of a halted zone.
+/// Timeout for the kernel to write the root of a halted zone to disk.
 const WRITE_OUT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Takes the lock of a zone and reads its entry under it.
+/// Takes the lock of a zone and reads its index entry under the lock.
 ///
 /// # Errors
-/// No such zone (which leaves no lock file), or the lock is held.
+/// Fails if there is no such zone (no lock file stays then), or if another command holds the lock.
 pub fn lock_known(
     host: &Host,
     zone: &ZoneName,
@@ -441,7 +446,7 @@ pub fn lock_known(
     with_entry(host, zone, held)
 }
 
-/// Reads the entry of a zone whose lock is held.
+/// Reads the index entry of a zone whose lock the caller holds.
 fn with_entry(
     host: &Host,
     zone: &ZoneName,
@@ -450,7 +455,7 @@ fn with_entry(
     let index = host.index.load(&host.root)?;
     match index.get(zone).cloned() {
         Ok(entry) => {
-            // Before anything is changed, the state in the index too.
+            // Before any change, also before a change of the state in the index.
             storage::must_be_known(&host.root.path(&entry.zonepath))?;
             Ok((held, entry, index))
         }
@@ -461,39 +466,39 @@ fn with_entry(
     }
 }
 
-/// Time for which a held lock is tried again when its holder does not end soon.
+/// Time for which a held lock is tried again, unless its holder is about to end.
 const LOCK_RETRY_TIME: Duration = Duration::from_secs(1);
 
-/// Interval between looks at the holder of a lock.
+/// Interval between two checks of a lock's holder.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Takes the lock of a zone. A zoneadmd that holds it is waited for; another command
-/// only for a [`LOCK_RETRY_TIME`].
+/// Takes the lock of a zone. Waits for a zoneadmd that holds the lock until it ends, and for
+/// another command at most [`LOCK_RETRY_TIME`].
 fn lock_now(host: &Host, zone: &ZoneName) -> Result<ZoneLock, Error> {
     lock_cutting(host, zone, Cuts::Nothing).map(|(lock, _)| lock)
 }
 
-/// Work under the lock that a command cuts short instead of waiting for it.
+/// The work of a lock's holder that a command cancels instead of waiting for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cuts {
-    /// It waits for everything.
+    /// The command cancels nothing and waits.
     Nothing,
-    /// The pause before a zone that rebooted itself boots again.
+    /// The command cancels the pause before an automatic reboot.
     Reboots,
-    /// That, and a shutdown.
+    /// The command cancels the pause before an automatic reboot, and a shutdown.
     Shutdowns,
 }
 
 /// Timeout for a command that was killed to release its lock.
 const LOCK_RELEASE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// [`lock_now`], which also returns whether the work of the former lock holder was interrupted.
+/// As [`lock_now`], and returns whether the work of the former lock holder was cancelled.
 fn lock_cutting(host: &Host, zone: &ZoneName, cuts: Cuts) -> Result<(ZoneLock, bool), Error> {
     let end = Instant::now() + WRITE_OUT_TIMEOUT;
     let mut patience = Instant::now() + LOCK_RETRY_TIME;
     let mut was_cut = false;
-    // Such work can begin while we wait; each look is a connection that a busy
-    // zoneadmd has to keep, so there are few.
+    // Such work can begin while this command waits. Each check opens a connection to a busy
+    // zoneadmd, so the checks are rare.
     let (mut look, mut pause) = (Instant::now(), LOCK_RETRY_TIME);
     loop {
         let taken = match host.plan_only {
@@ -522,8 +527,8 @@ fn lock_cutting(host: &Host, zone: &ZoneName, cuts: Cuts) -> Result<(ZoneLock, b
     }
 }
 
-/// Returns whether a zoneadmd is building the zone's platform or is at its end: it then holds the
-/// zone's lock, or will let go of it before it lets go of the root's.
+/// Returns whether a zoneadmd is setting up the zone's platform or is about to end. In both cases
+/// it holds the zone's lock, or releases this lock before that of the root.
 fn zoneadmd_is_busy(host: &Host, zone: &ZoneName) -> Result<bool, Error> {
     Ok(match runtime::load_any(&host.root, zone)? {
         Some(known) => is_ending(Some(&known)),
@@ -531,36 +536,37 @@ fn zoneadmd_is_busy(host: &Host, zone: &ZoneName) -> Result<bool, Error> {
     })
 }
 
-/// Returns whether a zone has ended and its zoneadmd is taking the platform down.
+/// Returns whether a zone has ended and its zoneadmd is tearing down the platform.
 fn is_ending(runtime: Option<&Runtime>) -> bool {
     runtime.is_some_and(|runtime| !runtime.init.is_alive())
 }
 
-/// Timeout for the first process of a zone to end after a zoneadmd that died before init was
-/// started.
+/// Timeout for the first process of a zone to end if zoneadmd died before it started init.
 const INIT_END_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Returns whether the zoneadmd of a machine died while it resumed the machine.
+/// Returns whether the zoneadmd of a kernel zone died while it resumed the virtual machine.
 fn was_resuming(runtime: &Runtime) -> bool {
     runtime.auxiliary == RESUMING && !runtime.daemon.is_alive()
 }
 
-/// The state of a zone in the index, and its state in the kernel.
+/// Returns the state of a zone in the index, and its state in the kernel.
 ///
 /// # Errors
-/// When its state file is damaged.
+/// Fails if the zone's state file is damaged.
 pub fn state(host: &Host, entry: &Entry) -> Result<(State, Option<Runtime>), Error> {
     let mut found = runtime::load_any(&host.root, &entry.name)?;
     if found.as_ref().is_some_and(was_resuming) {
-        // The last state that zoneadmd has written: zoneadmd may have ended meanwhile.
+        // The last state that zoneadmd wrote: zoneadmd may have ended meanwhile.
         found = runtime::load_any(&host.root, &entry.name)?;
     }
-    // A machine that was being resumed when its zoneadmd died never ran. It is cleaned up like a
-    // machine that died, and the next boot resumes it from its image, which is complete.
+    // If zoneadmd died while it resumed a virtual machine, the machine never ran. Its remains are
+    // removed like those of a machine that died, and the next boot resumes the machine from its
+    // image, which is complete.
     if let Some(mut runtime) = found.filter(|runtime| !was_resuming(runtime)) {
         if runtime.state == State::Ready && !runtime.daemon.is_alive() {
-            // If zoneadmd has died, a first process that does not run init yet is killed by the
-            // kernel or exits by itself. One that executes init at this moment stays.
+            // If zoneadmd has died, the kernel kills a first process that has not executed init
+            // yet, or the process exits by itself. A process that executes init at this moment
+            // stays.
             let deadline = Instant::now() + INIT_END_TIMEOUT;
             while runtime.init.is_copy() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
@@ -577,9 +583,9 @@ pub fn state(host: &Host, entry: &Entry) -> Result<(State, Option<Runtime>), Err
     let zonepath = host.root.path(&entry.zonepath);
     let state = match entry.state {
         State::Installed if is_mount(&zonepath.join(SHOWN)) => State::Mounted,
-        // Clone stores a zone only when it is whole: a root with this mark is half a zone. A root
-        // without a mark is whole; another host may have installed it, and it may be the only one:
-        // no message must advise to remove it.
+        // Clone stores a zone only when it is complete: a root with this mark is incomplete. A root
+        // without the mark is complete; another host may have installed it, and it may be the
+        // zone's only root, so no message may advise to remove it.
         State::Configured
             if zonepath.join(storage::ROOT).exists()
                 && (zonepath.join(UNFINISHED).exists() || zonepath.join(UNPACKING).exists()) =>
@@ -592,8 +598,8 @@ pub fn state(host: &Host, entry: &Entry) -> Result<(State, Option<Runtime>), Err
 }
 
 /// Returns true for the root of a configured zone that this host neither detached nor began to
-/// make: one that another host installed on storage which is mounted here now, or that an
-/// administrator put there by hand.
+/// install: either another host installed it on storage that is mounted on this host now, or an
+/// administrator copied it there by hand.
 fn has_unknown_root(entry: &Entry, zonepath: &Path) -> bool {
     entry.state == State::Configured
         && zonepath.join(storage::ROOT).exists()
@@ -602,8 +608,8 @@ fn has_unknown_root(entry: &Entry, zonepath: &Path) -> bool {
             .all(|mark| !zonepath.join(mark).exists())
 }
 
-/// Refuses a verb that needs an installed zone, or would write over its root, where the root
-/// is one that this host does not know.
+/// Refuses a verb that needs an installed zone, or would overwrite its root, if this host does not
+/// know the root.
 fn refuse_unknown_root(
     verb: Verb,
     state: State,
@@ -626,14 +632,14 @@ fn refuse_unknown_root(
     )))
 }
 
-/// Returns true when nothing of an installed zone is in its zonepath: the file system with it is
-/// not mounted, or an administrator removed it by hand.
+/// Returns true if a zonepath holds no part of an installed zone: its file system is not mounted,
+/// or an administrator removed the files by hand.
 pub fn lacks_root(zonepath: &Path) -> bool {
     let is_missing = |name: &str| {
         let found = zonepath.join(name).symlink_metadata();
         found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
     };
-    // Also in the midst of a seal or a rollback one of these is there.
+    // During a seal or a rollback, one of these exists, too.
     [
         storage::ROOT,
         storage::LINK,
@@ -646,8 +652,8 @@ pub fn lacks_root(zonepath: &Path) -> bool {
     .all(|name| is_missing(name))
 }
 
-/// Refuses a verb that needs the root of an installed zone where there is none: a zone whose
-/// storage is not mounted must not be forgotten, nor its mount point be removed.
+/// Refuses a verb that needs the root of an installed zone if there is no root. If the zone's
+/// storage is not mounted, the index must keep the zone, and the mount point must not be removed.
 fn refuse_without_root(verb: Verb, entry: &Entry, zonepath: &Path) -> Result<(), Error> {
     let needs_none = matches!(
         verb,
@@ -660,11 +666,11 @@ fn refuse_without_root(verb: Verb, entry: &Entry, zonepath: &Path) -> Result<(),
     Err(Error::Root(no_root(entry)))
 }
 
-/// Refuses a verb that uses, changes or removes the root of a zone that another host has
-/// attached since: both may have its file system mounted.
+/// Refuses a verb that uses, changes or removes the root of a zone that another host has attached
+/// since: both hosts may have mounted its file system.
 fn refuse_root_of_other(verb: Verb, state: State, entry: &Entry, owner: &str) -> Result<(), Error> {
     let uses = match state {
-        // A zone that runs can be ended, and is not started again.
+        // A running zone can be halted, but not started again.
         _ if state.is_active() => verb == Verb::Reboot,
         State::Installed | State::Incomplete => !matches!(
             verb,
@@ -678,7 +684,7 @@ fn refuse_root_of_other(verb: Verb, state: State, entry: &Entry, owner: &str) ->
     }
 }
 
-/// Returns the text about a zonepath that belongs to another host.
+/// Returns the message about a zonepath that another host owns.
 pub fn root_of_other(entry: &Entry, owner: &str) -> String {
     let (zone, path) = (&entry.name, entry.zonepath.display());
     format!(
@@ -686,7 +692,7 @@ pub fn root_of_other(entry: &Entry, owner: &str) -> String {
     )
 }
 
-/// Returns the refusal for a zone whose root folder is missing, with the ways on.
+/// Returns the refusal for a zone whose root folder is missing, with the possible remedies.
 pub fn no_root(entry: &Entry) -> String {
     let (zone, path) = (&entry.name, entry.zonepath.display());
     format!(
@@ -694,13 +700,13 @@ pub fn no_root(entry: &Entry) -> String {
     )
 }
 
-/// Returns the folders in which the layers of a zone may lie: beside its zonepath, or in it where
-/// the zonepath is a file system.
+/// Returns the folders that may hold the layers of a zone: the folder of its zonepath, or the
+/// zonepath itself if that is a file system.
 pub fn layer_folders(zonepath: &Path) -> [PathBuf; 2] {
     [zonepath.with_file_name(".layers"), zonepath.join(".layers")]
 }
 
-/// Returns whether a mount begins at the path.
+/// Returns whether the path is a mount point.
 pub fn is_mount(path: &std::path::Path) -> bool {
     // STATX_ATTR_MOUNT_ROOT of statx(2).
     const MOUNT_ROOT: u64 = 0x2000;
@@ -740,7 +746,7 @@ mod tests {
         assert!(forget_gone(&host, &zone).unwrap());
         assert!(!zonepath.exists());
         assert!(!forget_gone(&host, &zone).unwrap());
-        // Whatever comes next begins with it, too.
+        // Every later command starts with this call, too.
         std::fs::create_dir(&zonepath).unwrap();
         away::leave(&zonepath, "1f2e", "two").unwrap();
         let _ = Subject::admit(&host, &zone, Verb::Install).unwrap();

@@ -1,10 +1,9 @@
-//! Sets up name resolution in a zone: `/etc/resolv.conf` and `/etc/hosts`. `/etc/resolv.conf` and
-//! `/etc/hosts`.
+//! Sets up name resolution in a zone: `/etc/resolv.conf` and `/etc/hosts`.
 //!
-//! A zone that is given addresses asks the name servers that the host asks, unless it has an
-//! `/etc/resolv.conf` of its own. Its name leads to its addresses, and with the attribute
-//! `hosts=zones` so do the names of the other zones; they stand between two marks in `/etc/hosts`;
-//! its other lines stay.
+//! A zone with configured addresses asks the host's name servers, unless it has an
+//! `/etc/resolv.conf` of its own. `/etc/hosts` maps the zone's name to its addresses, and with the
+//! attribute `hosts=zones` also the names of the other zones. These lines are between two marks;
+//! the other lines of the file are kept.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,21 +20,21 @@ use store::index::{Entry, Index};
 use crate::network;
 use host::{Error, Host};
 
-/// First line of an `/etc/resolv.conf` of ours.
+/// First line of an `/etc/resolv.conf` that this program wrote.
 const COPIED: &str = "# Copied from the host at each boot. Without this line it is yours.\n";
 
-/// The marks around our lines in `/etc/hosts`.
+/// The marks around the lines in `/etc/hosts` that this program writes.
 const BEGIN: &str = "# Zones: written at each boot.\n";
 const END: &str = "# Zones: end.\n";
 
-/// Largest file that is carried over, in bytes.
+/// Largest file that is copied from the host, in bytes.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// Returns the step that writes the zone's name resolution files; `None` if it is given no
-/// addresses.
+/// Returns the step that writes the zone's name resolution files; `None` if the zone has no
+/// configured address.
 ///
 /// # Errors
-/// When the configurations of other zones are wanted and cannot be read.
+/// Fails if the configurations of other zones are wanted and cannot be read.
 pub fn plan(
     host: &Host,
     config: &Config,
@@ -72,7 +71,7 @@ pub fn plan(
     }))
 }
 
-/// The addresses that are known of a zone that may not be up.
+/// Returns the configured addresses of a zone that may not be running.
 fn of_zone(host: &Host, entry: &Entry) -> Result<Vec<IpAddr>, Error> {
     let config = store::xml::load(&host.root, &entry.name)?;
     let mut list = network::addresses(&config);
@@ -85,7 +84,7 @@ fn of_zone(host: &Host, entry: &Entry) -> Result<Vec<IpAddr>, Error> {
     Ok(list)
 }
 
-/// The name servers of the host that a zone can ask too.
+/// Returns the host's name servers that a zone can reach too.
 fn resolver() -> Option<String> {
     let files = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
     files
@@ -93,8 +92,8 @@ fn resolver() -> Option<String> {
         .find_map(|file| reachable(&fs::read_to_string(file).ok()?))
 }
 
-/// Returns the lines of a resolv.conf(5) that work outside of the host; nothing without a name
-/// server.
+/// Returns the lines of a resolv.conf(5) that are valid outside of the host, or `None` if no name
+/// server is among them.
 fn reachable(text: &str) -> Option<String> {
     let mut kept = COPIED.to_owned();
     let mut servers = false;
@@ -117,7 +116,7 @@ fn reachable(text: &str) -> Option<String> {
     servers.then_some(kept)
 }
 
-/// Writes the files, in the zone. A failed write does not stop the boot: the root may be read-only,
+/// Writes the files in the zone. A failed write does not stop the boot: the root may be read-only,
 /// or full.
 pub fn write(resolver: Option<&str>, hosts: &str) {
     if let Some(resolver) = resolver {
@@ -139,12 +138,13 @@ pub fn write(resolver: Option<&str>, hosts: &str) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let _ = replace(path, &with_block(b"127.0.0.1\tlocalhost\n", hosts));
         }
-        // An object that is no file, or a large file, belongs to the zone and is not changed.
+        // An object that is not a regular file, or a large file, belongs to the zone and is not
+        // changed.
         Err(_) => {}
     }
 }
 
-/// Opens a file of the zone, without following a link, and without waiting for a pipe.
+/// Opens a file of the zone, without following a symbolic link, and without blocking on a pipe.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::File::from(openat(CWD, path, flags, Mode::empty())?);
@@ -159,7 +159,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let aside = path.with_extension("zones-new");
-    // Only a file that is made here: a pipe that the zone put there would never open.
+    // Only a new file is opened: a pipe that the zone created at this path would block the open.
     let _ = fs::remove_file(&aside);
     let flags = OFlags::WRONLY
         | OFlags::CREATE
@@ -170,7 +170,7 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let file = openat(CWD, &aside, flags, Mode::from_raw_mode(0o644))?;
     let mut file = fs::File::from(file);
     file.write_all(text)?;
-    // A link of the zone's own stays.
+    // A symbolic link that the zone created stays.
     if fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file()) {
         return fs::remove_file(&aside);
     }
@@ -216,7 +216,7 @@ mod tests {
         replace(&hosts, b"new").unwrap();
         assert_eq!(fs::read(&hosts).unwrap(), b"new");
         assert!(fs::symlink_metadata(&aside).is_err());
-        // A folder that is not empty stays, without a wait.
+        // A folder that is not empty stays, and the write does not block.
         fs::create_dir_all(aside.join("x")).unwrap();
         assert!(replace(&hosts, b"newer").is_err());
         assert_eq!(fs::read(&hosts).unwrap(), b"new");
@@ -234,7 +234,7 @@ mod tests {
             again,
             format!("127.0.0.1 localhost\n{BEGIN}10.0.0.3\tweb\n{END}10.9.9.9 own\n")
         );
-        // A mark that an administrator removed must not take the rest with it.
+        // If an administrator removed one mark, the other lines must stay.
         let torn = with_block(format!("{END}x\n{BEGIN}").as_bytes(), "");
         assert_eq!(String::from_utf8(torn).unwrap(), format!("{END}x\n{BEGIN}"));
     }

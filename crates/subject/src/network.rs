@@ -1,8 +1,8 @@
-//! The network of a zone, and its parts on the host: `/run/zones/network`.
+//! Sets up the network of a zone and the host's side of it: `/run/zones/network`.
 //!
-//! `ZONE.json` lists the changes of the host to undo for a zone, and `ZONE.ns` holds the network
-//! namespace of a zone that has links of the host's. Both are written before the changes are made.
-//! [`common`] has the changes for all zones of the host together.
+//! `ZONE.json` lists the changes on the host that must be undone for a zone, and `ZONE.ns` keeps
+//! the network namespace of a zone that has links of the host. Both are written before the changes
+//! are made. [`common`] holds the changes that all zones of the host share.
 
 mod common;
 mod error;
@@ -38,22 +38,22 @@ use file::{read, save};
 
 pub use error::NetworkError;
 
-/// The links of a zone that boots.
+/// The links of a zone that is booting.
 #[derive(Debug)]
 pub struct MadeLinks {
-    /// The remarks about the host's part of them, to report.
+    /// The remarks about the host's side of the links, for the user.
     pub remarks: Vec<String>,
-    /// The sockets that announced the addresses: close them once the zone has booted.
+    /// The sockets that announced the addresses; they are closed when the zone has booted.
     pub announced: Vec<OwnedFd>,
 }
 
-/// Does something in the host's mount namespace.
+/// Calls a function in the host's mount namespace.
 type InMountsOfHost<'a> = &'a dyn Fn(&dyn Fn() -> Result<(), AnyError>) -> Result<(), AnyError>;
 
-/// The links of a zone on this host.
+/// Returns the links of a zone on this host.
 ///
 /// # Errors
-/// [`Error::Refused`] with the address or link that this host cannot give.
+/// Fails with [`Error::Refused`], which names the address or link that this host cannot give.
 pub fn links(host: &Host, config: &Config, entry: &Entry) -> Result<Vec<Link>, Error> {
     let has = |resource| config.resources_of(resource).next().is_some();
     if !has("net") && !has("anet") {
@@ -69,7 +69,7 @@ pub fn links(host: &Host, config: &Config, entry: &Entry) -> Result<Vec<Link>, E
         .map_err(|error| Error::Refused(format!("{}.", flatten(&error))))
 }
 
-/// The links of a zone that is up, by one of the configurations that are compared.
+/// Returns the links of a running zone, by one of the two configurations that are compared.
 pub fn links_of_running(host: &Host, config: &Config, entry: &Entry) -> Result<Vec<Link>, Error> {
     let record = Records::of(&host.root).load(&entry.name);
     let record = record?.unwrap_or_default();
@@ -88,8 +88,8 @@ pub fn links_of_running(host: &Host, config: &Config, entry: &Entry) -> Result<V
         .map_err(|error| Error::Refused(format!("{}.", flatten(&error))))
 }
 
-/// Returns which addresses of the pool a zone has: those of its slot, or, where a zone of
-/// another ZONES_ROOT on this host has these, others that are no slot's.
+/// Returns the number by which a zone gets its addresses of the pool: its slot, or, if a zone of
+/// another ZONES_ROOT on this host has the addresses of that slot, a number that is no slot.
 fn pool_slot(host: &Host, entry: &Entry) -> io::Result<Option<u32>> {
     let Some(slot) = entry.slot else {
         return Ok(None);
@@ -108,7 +108,7 @@ fn pool_slot(host: &Host, entry: &Entry) -> io::Result<Option<u32>> {
     Ok(None)
 }
 
-/// The host's links, and those that it has lent to the zone.
+/// The links of the host, and those that it has moved into the zone.
 struct WithMoved {
     kernel: net::Netlink,
     record: Record,
@@ -136,11 +136,11 @@ impl Facts for WithMoved {
     }
 }
 
-/// Returns the reasons why a zone cannot have its links on this host, beside conflicts with other
+/// Returns the reasons why a zone cannot have its links on this host, except conflicts with other
 /// zones.
 ///
 /// # Errors
-/// When the configuration of another zone cannot be read.
+/// Fails if the configuration of another zone cannot be read.
 pub fn problems(
     host: &Host,
     config: &Config,
@@ -148,7 +148,7 @@ pub fn problems(
     index: &Index,
 ) -> Result<Vec<String>, Error> {
     let mut problems = Vec::new();
-    // Addresses of a running zone are its own.
+    // The addresses of a running zone do not conflict with its own configuration.
     let is_up = Records::of(&host.root)
         .load(&entry.name)
         .is_ok_and(|known| known.is_some());
@@ -181,7 +181,7 @@ pub fn problems(
     Ok(problems)
 }
 
-/// The addresses that a configuration names.
+/// Returns the addresses that a configuration names.
 pub(crate) fn addresses(config: &Config) -> Vec<IpAddr> {
     let resources = ["net", "anet"]
         .into_iter()
@@ -194,8 +194,8 @@ pub(crate) fn addresses(config: &Config) -> Vec<IpAddr> {
         .collect()
 }
 
-/// [`links`] of a zone that is to boot. A link that is missing may be in a zone that
-/// died together with its zoneadmd: then it is brought back first.
+/// As [`links`], for a zone that is to boot. If a link is missing, a zone that died together with
+/// its zoneadmd may still hold it: the link is then moved back to the host first.
 pub fn links_to_make(host: &Host, config: &Config, entry: &Entry) -> Result<Vec<Link>, Error> {
     let error = match links(host, config, entry) {
         Err(error @ Error::Refused(_)) => error,
@@ -206,7 +206,7 @@ pub fn links_to_make(host: &Host, config: &Config, entry: &Entry) -> Result<Vec<
     let owners = nets.filter_map(|net| records.who_has(net.get("physical")));
     let mut is_tidied = false;
     for owner in owners.filter_map(|owner| owner.parse::<ZoneName>().ok()) {
-        // The error names the links that cannot be brought back.
+        // The error names the links that could not be moved back.
         is_tidied |= crate::tidy(host, &owner).is_ok();
     }
     match is_tidied {
@@ -215,7 +215,8 @@ pub fn links_to_make(host: &Host, config: &Config, entry: &Entry) -> Result<Vec<
     }
 }
 
-/// A link that the host does not have may be in another zone.
+/// Returns the error with an explanation: a link that the host does not have may be in another
+/// zone.
 pub fn explained(host: &Host, config: &Config, error: Error) -> Error {
     let Error::Refused(text) = error else {
         return error;
@@ -230,7 +231,7 @@ pub fn explained(host: &Host, config: &Config, error: Error) -> Error {
     Error::Refused(text)
 }
 
-/// A zone that is up.
+/// A running zone.
 #[derive(Clone, Copy, Debug)]
 pub struct Up {
     /// Its numeric id.
@@ -239,14 +240,14 @@ pub struct Up {
     pub init: i32,
 }
 
-/// The folder of a host's network records.
+/// The folder with the network records of one ZONES_ROOT.
 #[derive(Clone, Debug)]
 pub struct Records {
     folder: PathBuf,
 }
 
 impl Records {
-    /// In this folder.
+    /// Returns the records in this folder.
     #[must_use]
     pub fn at(folder: &Path) -> Self {
         Self {
@@ -254,7 +255,7 @@ impl Records {
         }
     }
 
-    /// Those of a host.
+    /// Returns the records of a ZONES_ROOT.
     #[must_use]
     pub fn of(root: &store::Root) -> Self {
         Self::at(&root.network())
@@ -268,26 +269,26 @@ impl Records {
         self.folder.join(format!("{zone}.ns"))
     }
 
-    /// The path of a zone's record, by which zones of all ZONES_ROOTs are told apart.
+    /// Returns the path of a zone's record. Zones of different ZONES_ROOTs have different paths.
     fn path_of(&self, zone: &ZoneName) -> PathBuf {
         let folder = fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.clone());
         folder.join(format!("{zone}.json"))
     }
 
-    /// The file about the addresses that a suspended zone holds.
+    /// Returns the path of the file with the addresses that a suspended zone holds.
     fn hold_of(&self, zone: &ZoneName) -> PathBuf {
         self.path_of(zone).with_extension("held")
     }
 
-    /// Returns the record of a zone's network; `None` if it has none.
+    /// Returns the record of a zone's network; `None` if it has no record.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Fails if the file cannot be read.
     pub fn load(&self, zone: &ZoneName) -> Result<Option<Record>, NetworkError> {
         read(&self.record(zone.as_str()))
     }
 
-    /// Tells neighbours once more that the addresses of a zone are here. Nothing depends on it.
+    /// Announces the addresses of a zone to the neighbours again. A failure has no consequence.
     pub fn announce_again(&self, zone: &ZoneName) {
         let (Ok(Some(record)), Ok(kernel)) = (self.load(zone), Netlink::open()) else {
             return;
@@ -295,12 +296,12 @@ impl Records {
         let _ = net::make::announce_again(&kernel, &record);
     }
 
-    /// Returns whether the host holds something for a zone.
+    /// Returns whether the host holds network objects for a zone.
     pub fn has(&self, zone: &ZoneName) -> bool {
         self.record(zone.as_str()).exists()
     }
 
-    /// The zone that a link of the host is in.
+    /// Returns the name of the zone that has a link of the host.
     fn who_has(&self, nic: &str) -> Option<String> {
         let files = fs::read_dir(&self.folder).ok()?;
         files.flatten().find_map(|file| {
@@ -314,9 +315,8 @@ impl Records {
         })
     }
 
-    /// Makes a zone's links. `host` and `inside` are the network namespaces of both; the
-    /// calling thread may be in either. `in_mounts_of_host` does something in the host's
-    /// mount namespace.
+    /// Creates a zone's links. `host` and `inside` are the network namespaces of both; the calling
+    /// thread may be in either. `in_mounts_of_host` calls a function in the host's mount namespace.
     pub fn make(
         &self,
         zone: &ZoneName,
@@ -332,7 +332,7 @@ impl Records {
         record.namespace = net::ends::within(ends.host_namespace(), net::ends::number)??;
         let needs = Needs::of(links);
         let state = RefCell::new((&mut record, Vec::new()));
-        // The paths of other roots' records are those of the host's mount namespace.
+        // The paths of the records of other ZONES_ROOTs are valid in the host's mount namespace.
         in_mounts_of_host(&|| {
             let (record, remarks) = &mut *state.borrow_mut();
             let begin = || self.begin(whose, record, &Record::default(), &needs);
@@ -346,11 +346,12 @@ impl Records {
         }
         let active = |other: &str| self.record(other).exists();
         let made = net::make::make(whose, links, &ends, &mut record, &active);
-        // Also when not all could be made: names may be others than were meant.
+        // Also if a link could not be created: names may differ from the planned ones.
         save(&self.record(zone.as_str()), &record)?;
         let announced = made?;
         if self.hold_of(zone).exists() {
-            // Its links are there: their routes go before those that held the addresses.
+            // The links exist, so the routes of the hold are removed before the hold of the
+            // addresses.
             in_mounts_of_host(&|| {
                 Ok(net::ends::within(ends.host_namespace(), || {
                     self.let_go(zone)
@@ -360,9 +361,9 @@ impl Records {
         Ok(MadeLinks { remarks, announced })
     }
 
-    /// Changes the links of a zone that is up: those of `before` become those of `after`.
-    /// A link of which anything is different is made anew. To be called in the host's
-    /// namespaces, under the zone's lock.
+    /// Changes the links of a running zone from those of `before` to those of `after`. A link that
+    /// differs in any property is created anew. Must be called in the host's namespaces, with the
+    /// zone's lock held.
     pub fn change(
         &self,
         zone: &ZoneName,
@@ -371,7 +372,7 @@ impl Records {
         after: &[Link],
     ) -> Result<Vec<String>, AnyError> {
         let mut record = self.load(zone)?.unwrap_or_default();
-        // Published ports are rules of the host: a link is not made anew for them.
+        // Published ports are rules of the host: they do not require a new link.
         let stays = |held: &Held| {
             let link = |list: &[Link]| {
                 let link = list.iter().find(|link| link.name == held.name);
@@ -415,9 +416,9 @@ impl Records {
         Ok(remarks)
     }
 
-    /// Takes addresses, names and tables for links that are to be made, stores the record
-    /// of them beside those that the zone has `kept`, and prepares the host. To be called
-    /// in the host's namespaces.
+    /// Reserves addresses, names and tables for new links, stores their record together with that
+    /// of the links that the zone has `kept`, and prepares the host. Must be called in the host's
+    /// namespaces.
     fn begin(
         &self,
         zone: net::make::Zone<'_>,
@@ -432,7 +433,8 @@ impl Records {
         let common = Common::open()?;
         self.adopt(&common)?;
         let path = self.path_of(zone.name);
-        // A record that is not stored has no owner: a claim that fails leaves nothing.
+        // A reservation whose record is not stored has no owner: if a reservation fails, nothing is
+        // left.
         save(&path, kept)?;
         let claimed = self.claim(&common, zone, coming);
         if let Err(error) = claimed {
@@ -457,14 +459,14 @@ impl Records {
         let kernel = Netlink::open()?;
         let free = |number: usize, outer: bool| -> Result<Option<String>, AnyError> {
             for name in net::make::names(zone.id, number, outer) {
-                // A link of a zone that ended a moment ago may still be there.
+                // A link of a zone that ended a moment ago may still exist.
                 if kernel.link(&name)?.is_none() && common.take_name(&path, &name)? {
                     return Ok(Some(name));
                 }
             }
             Err("every name for a link of the zone is in use".into())
         };
-        // The steps that can be refused come first: until then the record has only this zone's
+        // The steps that can be refused come first: until then the record holds only this zone's
         // links.
         for held in coming.links.iter().filter(|held| held.routed) {
             common.take_addresses(&path, held)?;
@@ -513,7 +515,7 @@ impl Records {
         Ok(fs::remove_file(&old)?)
     }
 
-    /// Gives back the names, addresses and tables of links that are gone.
+    /// Releases the names, addresses and tables of links that no longer exist.
     fn leave(&self, zone: &ZoneName, gone: &Record) -> Result<(), AnyError> {
         if !gone.links.is_empty() {
             Common::open()?.leave(&self.path_of(zone), gone);
@@ -521,8 +523,8 @@ impl Records {
         Ok(())
     }
 
-    /// Holds the zone's network namespace, so that the host's links in it can come back
-    /// whatever becomes of the zone. To be called in the host's mount namespace.
+    /// Keeps the zone's network namespace, so that the host's links in it can be moved back even if
+    /// the zone dies. Must be called in the host's mount namespace.
     fn pin(&self, zone: &ZoneName, namespace: BorrowedFd<'_>) -> Result<(), AnyError> {
         let path = self.pinned(zone);
         fs::write(&path, "")?;
@@ -530,11 +532,11 @@ impl Records {
         Ok(sys::mount::attach(&mount, rustix::fs::CWD, &path)?)
     }
 
-    /// Undoes the changes of the host for a zone, and with the last zone the changes for all zones.
-    /// Call it in the host's namespaces, when no process of the zone is left.
+    /// Undoes the changes on the host for a zone, and with the last zone the changes for all zones.
+    /// Must be called in the host's namespaces, after the last process of the zone has ended.
     ///
     /// # Errors
-    /// All that went wrong; the record then stays.
+    /// Fails with all errors; the record then stays.
     pub fn release(&self, zone: &ZoneName) -> Result<(), NetworkError> {
         let Some(record) = self.load(zone)? else {
             return Ok(());
@@ -565,9 +567,9 @@ impl Records {
         close(common)
     }
 
-    /// Keeps packets for the addresses of a zone from the host's default route from the
-    /// zone's end on until it boots again: a router there would reset its connections. To
-    /// be called in the host's namespaces, before [`release`](Self::release).
+    /// Blocks packets for the addresses of a zone from the host's default route between the zone's
+    /// end and its next boot: a router there would reset the zone's connections. Must be called in
+    /// the host's namespaces, before [`release`](Self::release).
     pub fn hold(&self, zone: &ZoneName) -> Result<(), NetworkError> {
         let Some(record) = self.load(zone)? else {
             return Ok(());
@@ -587,9 +589,9 @@ impl Records {
         net::hold(&hold.addresses, true).map_err(NetworkError::Kernel)
     }
 
-    /// Ends the change that [`hold`](Self::hold) began. To be called in the host's namespaces.
+    /// Ends the block that [`hold`](Self::hold) began. Must be called in the host's namespaces.
     pub fn let_go(&self, zone: &ZoneName) -> Result<(), NetworkError> {
-        // Mostly there is none, and then its true path is not needed.
+        // In most cases there is no hold, and the true path of the record is not needed.
         let Some(hold) = read::<Hold>(&self.record(zone.as_str()).with_extension("held"))? else {
             return Ok(());
         };
@@ -603,7 +605,7 @@ impl Records {
         close(common)
     }
 
-    /// [`release`](Self::release) from a thread in another network namespace.
+    /// As [`release`](Self::release), from a thread in another network namespace.
     pub fn release_in(&self, host: &OwnedFd, zone: &ZoneName) -> Result<(), NetworkError> {
         net::ends::within(host.as_fd(), || self.release(zone)).map_err(NetworkError::Return)?
     }
@@ -612,13 +614,13 @@ impl Records {
 /// The addresses that a suspended zone holds.
 #[derive(Debug, Serialize, Deserialize)]
 struct Hold {
-    /// The number of the host's network namespace.
+    /// The inode number of the host's network namespace.
     namespace: u64,
-    /// The addresses for which the host routed.
+    /// The addresses to which the host routed packets.
     addresses: Vec<IpAddr>,
 }
 
-/// Undoes the changes for all zones that no zone needs any more.
+/// Undoes the shared changes that no zone needs any more.
 fn close(common: Common) -> Result<(), NetworkError> {
     if common.is_used() {
         return published::publish(&common).map_err(NetworkError::Common);
@@ -630,7 +632,7 @@ fn close(common: Common) -> Result<(), NetworkError> {
     Ok(())
 }
 
-/// The records of two sets of links of one zone as one.
+/// Returns one record with the links of both.
 fn together(kept: &Record, coming: &Record) -> Record {
     Record {
         namespace: coming.namespace.max(kept.namespace),
@@ -639,8 +641,8 @@ fn together(kept: &Record, coming: &Record) -> Record {
     }
 }
 
-/// Prepares the host for zones, and repairs settings that another program removed from zones that
-/// are up.
+/// Prepares the host for zones, and repairs settings that another program removed from running
+/// zones.
 fn prepare(common: &Common, needs: &Needs) -> Result<Vec<String>, AnyError> {
     let path = common.settings();
     let mut settings: Settings = read(&path)?.unwrap_or_default();
@@ -665,7 +667,7 @@ fn prepare(common: &Common, needs: &Needs) -> Result<Vec<String>, AnyError> {
 
 fn unpin(path: &Path) -> Result<(), NetworkError> {
     match sys::mount::detach(path) {
-        // Not mounted: the zone died before it was.
+        // The namespace is not mounted: the zone died before it was.
         Err(error) if error.errno() == rustix::io::Errno::INVAL.raw_os_error() => {}
         other => other?,
     }

@@ -1,7 +1,7 @@
-//! Roots from streams of ZFS, for zones that are stored on ZFS.
+//! Roots from ZFS streams, for zones on ZFS.
 //!
-//! The stream is received beside the new root, and its files are copied into that as
-//! those of a directory are. On any other storage the brand refuses the stream.
+//! The stream is received into a dataset beside the new root, and its files are copied into the
+//! root as from a directory. On any other storage the brand refuses the stream.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use storage::driver_at;
 use host::Error;
 use host::outcome::AnyError;
 
-/// The datasets that were received for an install; nothing when the source is no stream, or cannot
-/// be received here.
+/// The datasets that were received for an install; empty if the source is not a stream, or cannot
+/// be received on this host.
 #[derive(Debug, Default)]
 pub struct Received {
     stream: Option<storage::Received>,
@@ -19,19 +19,18 @@ pub struct Received {
 }
 
 impl Received {
-    /// Refuses a stream that can become no root before anything is made for the zone.
+    /// Refuses a stream that cannot become a root before any file of the zone is created.
     pub fn check(zonepath: &Path, options: &[String]) -> Result<(), Error> {
         if let Some((_, _, archive)) = archive(options) {
             if !driver_at(zonepath)?.has_layers() {
-                // A file that is no stream, or cannot be read, is left to the brand.
+                // The brand handles a file that is not a stream or cannot be read.
                 brand::ZfsStream::open(archive).map_err(Error::Brand)?;
             }
         }
         Ok(())
     }
 
-    /// Receives the stream that the options of a brand name as `-a PATH`, for the root at a
-    /// path.
+    /// Receives the stream that the brand's option `-a PATH` names, for the root at a path.
     pub fn of(
         root: &Path,
         options: &[String],
@@ -61,7 +60,7 @@ impl Received {
         })
     }
 
-    /// The options by which it is installed.
+    /// Returns the options with which the brand installs the received files.
     pub fn options<'a>(&'a self, given: &'a [String]) -> &'a [String] {
         match self.stream {
             Some(_) => &self.options,
@@ -69,13 +68,14 @@ impl Received {
         }
     }
 
-    /// Removes the received file system.
+    /// Removes the received datasets.
     pub fn discard(self) -> Result<(), AnyError> {
         Ok(self.stream.map_or(Ok(()), storage::Received::discard)?)
     }
 }
 
-/// The archive that the options name: where they do, in how many words, and which.
+/// Returns the position of the option that names the archive, its number of words, and the path of
+/// the archive.
 fn archive(options: &[String]) -> Option<(usize, usize, &Path)> {
     let at = options.iter().position(|word| word.starts_with("-a"))?;
     match options[at].strip_prefix("-a") {

@@ -1,12 +1,12 @@
-//! The state that zones of one network share, whatever ZONES_ROOT they are of.
+//! The state that the zones of one network namespace share, whatever their ZONES_ROOT.
 //!
-//! The state of the host's network is the host's: there is a folder for each network namespace
-//! below `/run/zones-network`, named by the number that the kernel gives a namespace and never
-//! gives again until the host boots. `settings.json` in it lists the changes of the host for all
-//! zones together. `zones`, `addresses`, `tables`, `names` and `ports` hold a symbolic link for
-//! each zone, address, table of routes, link of the host and published port that is taken; it
-//! leads to the record of the zone that has it. One that leads nowhere counts for nothing: its
-//! zone has ended, or its whole ZONES_ROOT is gone.
+//! The state of the host's network belongs to the host. `/run/zones-network` has a folder for each
+//! network namespace, named by the inode number of the namespace, which the kernel never reuses
+//! until the host boots. `settings.json` in it lists the changes on the host that all zones share.
+//! The folders `zones`, `addresses`, `tables`, `names` and `ports` hold a symbolic link for each
+//! zone, address, routing table, link of the host and published port that a zone has. The symbolic
+//! link leads to the record of this zone. A dangling symbolic link has no meaning: its zone has
+//! ended, or its whole ZONES_ROOT was removed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
@@ -23,7 +23,7 @@ use store::lock;
 use crate::network::error::AnyError;
 use crate::network::file::read;
 
-/// The folder of the folders of all network namespaces, whatever the ZONES_ROOT.
+/// The folder that holds the folders of all network namespaces, whatever the ZONES_ROOT.
 const BASE: &str = "/run/zones-network";
 
 const ZONES: &str = "zones";
@@ -32,21 +32,21 @@ const TABLES: &str = "tables";
 const NAMES: &str = "names";
 const PORTS: &str = "ports";
 
-/// All kinds of things that zones take.
+/// All kinds of objects that a zone can have.
 const KINDS: [&str; 5] = [ZONES, ADDRESSES, TABLES, NAMES, PORTS];
 
-/// The number of tables of routes that zones may have.
+/// The number of routing tables that zones may have.
 const MAX_TABLES: u32 = 65_536;
 
-/// The shared state of the calling thread's network namespace. No other process changes it as long
-/// as this exists.
+/// The shared state of the calling thread's network namespace. No other process changes it while
+/// this value exists.
 #[derive(Debug)]
 pub(super) struct Common {
     folder: PathBuf,
     _lock: fs::File,
 }
 
-/// The address of another zone.
+/// An address that another zone has.
 #[derive(Debug, thiserror::Error)]
 #[error("the address {address} is in use by {owner}")]
 pub(super) struct Taken {
@@ -54,7 +54,7 @@ pub(super) struct Taken {
     owner: String,
 }
 
-/// A published port that the zone cannot have.
+/// A port that the zone cannot publish, because its owner has it.
 #[derive(Debug, thiserror::Error)]
 #[error("port {port} of the host is in use by {owner}: publish another port")]
 pub(super) struct PortTaken {
@@ -63,8 +63,8 @@ pub(super) struct PortTaken {
 }
 
 impl Common {
-    /// Waits until no other process changes the state, and makes its folder. To be called in the
-    /// host's namespaces.
+    /// Waits until no other process changes the state, and creates the state's folder. Must be
+    /// called in the host's namespaces.
     pub(super) fn open() -> Result<Self, AnyError> {
         let base = Path::new(BASE);
         make_folder(base)?;
@@ -84,7 +84,7 @@ impl Common {
     }
 
     /// Returns the state, or nothing if no zone uses the network of this namespace. Waits until no
-    /// other process changes the state. To be called in the host's namespaces.
+    /// other process changes the state. Must be called in the host's namespaces.
     pub(super) fn open_existing() -> Result<Option<Self>, AnyError> {
         let base = Path::new(BASE);
         let folder = folder_here()?;
@@ -98,18 +98,17 @@ impl Common {
         }))
     }
 
-    /// Returns the path of the file that lists the changes of the host.
+    /// Returns the path of the file that lists the settings that were changed on the host.
     pub(super) fn settings(&self) -> PathBuf {
         self.folder.join("settings.json")
     }
 
-    /// Notes that a zone needs the host's network.
+    /// Records that a zone needs the host's network.
     pub(super) fn take_zone(&self, record: &Path) -> io::Result<()> {
         self.take(ZONES, &key(record), record).map(drop)
     }
 
-    /// Notes the addresses of a link. The zone may have held them while it was
-    /// suspended.
+    /// Records the addresses of a link. The zone may have held them while it was suspended.
     pub(super) fn take_addresses(&self, record: &Path, held: &Held) -> Result<(), AnyError> {
         for address in held.addresses.iter().map(|one| one.ip) {
             if let Some(owner) = self.take(ADDRESSES, &address.to_string(), record)? {
@@ -120,8 +119,8 @@ impl Common {
         Ok(())
     }
 
-    /// Notes the ports of the host that a link publishes. Fails with [`PortTaken`] if another
-    /// zone, or a program of the host, has one.
+    /// Records the ports of the host that a link publishes. Fails with [`PortTaken`] if another
+    /// zone, or a program of the host, has one of them.
     pub(super) fn take_ports(
         &self,
         record: &Path,
@@ -140,7 +139,7 @@ impl Common {
         Ok(())
     }
 
-    /// Notes a port that the zone has published all the time.
+    /// Records again a port that the zone publishes already.
     pub(super) fn keep_port(&self, record: &Path, port: &Published) -> io::Result<()> {
         self.take(PORTS, &port_key(port), record).map(drop)
     }
@@ -169,7 +168,7 @@ impl Common {
         Ok(None)
     }
 
-    /// Forgets published ports of a zone.
+    /// Removes the records of a zone's published ports.
     pub(super) fn leave_ports(&self, record: &Path, published: &[Published]) {
         for port in published {
             self.forget(PORTS, &port_key(port), record);
@@ -184,8 +183,8 @@ impl Common {
         owners.filter(|owner| is_there(owner)).collect()
     }
 
-    /// Notes everything of a link that is there already. Another zone keeps its addresses: this
-    /// zone has lost them before.
+    /// Records everything of a link that exists already. An address that another zone has meanwhile
+    /// stays with that zone.
     pub(super) fn take_known(&self, record: &Path, held: &Held) -> io::Result<()> {
         if held.routed {
             for address in &held.addresses {
@@ -203,7 +202,7 @@ impl Common {
         Ok(())
     }
 
-    /// Notes the addresses that a suspended zone holds.
+    /// Records the addresses that a suspended zone holds.
     pub(super) fn take_held(&self, file: &Path, addresses: &[IpAddr]) -> io::Result<()> {
         for address in addresses {
             self.take(ADDRESSES, &address.to_string(), file)?;
@@ -211,7 +210,7 @@ impl Common {
         self.take_zone(file)
     }
 
-    /// Forgets the addresses that a suspended zone held.
+    /// Removes the records of the addresses that a suspended zone held.
     pub(super) fn leave_held(&self, file: &Path, addresses: &[IpAddr]) {
         for address in addresses {
             self.forget(ADDRESSES, &address.to_string(), file);
@@ -219,11 +218,11 @@ impl Common {
         self.leave_zone(file);
     }
 
-    /// Takes the first table of routes that no zone has.
+    /// Takes the first routing table that no zone has.
     pub(super) fn take_table(&self, record: &Path) -> Result<u32, AnyError> {
         for number in 0..MAX_TABLES {
             let link = self.folder.join(TABLES).join(number.to_string());
-            // Also its own is no other link's.
+            // The table that the zone itself recorded may belong to another of its links.
             if is_live(&link) {
                 continue;
             }
@@ -233,12 +232,12 @@ impl Common {
         Err("every table of routes for links of zones is in use".into())
     }
 
-    /// Takes a name for a link of the host, unless another zone has it.
+    /// Reserves a name for a link of the host. Returns false if another zone has it.
     pub(super) fn take_name(&self, record: &Path, name: &str) -> io::Result<bool> {
         Ok(self.take(NAMES, name, record)?.is_none())
     }
 
-    /// Returns the record of the zone that has it already, when that is another one.
+    /// Reserves a name. Returns the record of the other zone that has it already, if there is one.
     fn take(&self, kind: &str, name: &str, record: &Path) -> io::Result<Option<PathBuf>> {
         let link = self.folder.join(kind).join(name);
         match fs::read_link(&link) {
@@ -254,7 +253,7 @@ impl Common {
         Ok(None)
     }
 
-    /// Forgets the records of a zone for these links.
+    /// Removes the records of a zone for these links.
     pub(super) fn leave(&self, record: &Path, was: &Record) {
         for held in &was.links {
             for address in &held.addresses {
@@ -272,7 +271,7 @@ impl Common {
         }
     }
 
-    /// Forgets that a zone needs the host's network.
+    /// Removes the record that a zone needs the host's network.
     pub(super) fn leave_zone(&self, record: &Path) {
         self.forget(ZONES, &key(record), record);
     }
@@ -284,12 +283,12 @@ impl Common {
         }
     }
 
-    /// Returns true when any zone needs the host's network.
+    /// Returns whether any zone needs the host's network.
     pub(super) fn is_used(&self) -> bool {
         is_used(&self.folder)
     }
 
-    /// The records of all zones that need it.
+    /// Returns the records of all zones that need the host's network.
     pub(super) fn records(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.folder.join(ZONES)).into_iter().flatten();
         let links = entries.flatten().map(|entry| entry.path());
@@ -309,7 +308,7 @@ impl Common {
         self.records().iter().any(|path| is_hold(path))
     }
 
-    /// Forgets all of it, when no zone needs it any more.
+    /// Removes the whole state when no zone needs the host's network any more.
     pub(super) fn remove(self) {
         remove(&self.folder);
     }
@@ -337,7 +336,7 @@ fn make_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns false when it is certain that a file is not there.
+/// Returns false if it is certain that the file does not exist.
 fn is_there(path: &Path) -> bool {
     !matches!(path.try_exists(), Ok(false))
 }
@@ -346,8 +345,8 @@ fn is_live(link: &Path) -> bool {
     fs::read_link(link).is_ok_and(|owner| is_there(&owner))
 }
 
-/// Returns true when two records are of one zone: that of its links, and that of the addresses that
-/// it holds while it is suspended.
+/// Returns whether two records belong to one zone: the record of its links, and the record of the
+/// addresses that it holds while it is suspended.
 fn is_of_same_zone(one: &Path, other: &Path) -> bool {
     let of = |path: &Path| path.with_extension("");
     of(one) == of(other)
@@ -360,9 +359,10 @@ fn is_hold(record: &Path) -> bool {
         .is_some_and(|extension| extension == "held")
 }
 
-/// A short name for a record, of which no two have the same but by a great chance.
+/// Returns a short name for a record. Two records have the same name only by an improbable
+/// collision.
 fn key(record: &Path) -> String {
-    // FNV-1a, 64 bits: nothing depends on its being hard to guess.
+    // FNV-1a with 64 bits: security does not depend on the hash.
     let bytes = record.as_os_str().as_encoded_bytes();
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -371,7 +371,7 @@ fn key(record: &Path) -> String {
     format!("{zone}-{hash:016x}")
 }
 
-/// Returns the owner of a record in words, for the owner of another one.
+/// Returns a description of the owner of a record, for a message to the owner of another record.
 fn whose(owner: &Path, record: &Path) -> String {
     let zone = owner.file_stem().unwrap_or_default().to_string_lossy();
     if owner.parent() == record.parent() {
@@ -380,12 +380,13 @@ fn whose(owner: &Path, record: &Path) -> String {
     format!("zone '{zone}' of ZONES_ROOT {}", root_of(owner).display())
 }
 
-/// Returns the ZONES_ROOT of a record, which is `ZONES_ROOT/run/zones/network/ZONE.json`.
+/// Returns the ZONES_ROOT of a record. The record's path is
+/// `ZONES_ROOT/run/zones/network/ZONE.json`.
 pub(super) fn root_of(record: &Path) -> &Path {
     record.ancestors().nth(4).unwrap_or(Path::new("/"))
 }
 
-/// Returns the name of a published port in the folder of ports.
+/// Returns the file name of a published port in the folder of ports.
 fn port_key(port: &Published) -> String {
     port.to_string().replace('/', "-")
 }
@@ -395,8 +396,8 @@ fn is_used(folder: &Path) -> bool {
     entries.flatten().any(|entry| is_live(&entry.path()))
 }
 
-/// Removes the folders of network namespaces in which no zone is any more: most have
-/// ended themselves.
+/// Removes the folders of network namespaces that no zone uses any more. Most of these namespaces
+/// do not exist any more.
 fn sweep(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -406,7 +407,7 @@ fn sweep(base: &Path) {
     }
 }
 
-/// Removes a folder of ours, and nothing that is not ours in it.
+/// Removes a folder that this program created, but no file that another program put into it.
 fn remove(folder: &Path) {
     for kind in KINDS {
         let within = folder.join(kind);

@@ -8,7 +8,7 @@ use host::flatten;
 /// The error of one of several libraries.
 pub(super) type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why the network of a zone could not be looked up, released or held.
+/// The reason why the network of a zone could not be looked up, released or held.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetworkError {
@@ -20,7 +20,7 @@ pub enum NetworkError {
         /// Why.
         source: io::Error,
     },
-    /// A file about the host's network has no record.
+    /// A file about the host's network holds no valid record.
     #[error("could not read {}: {source}", path.display())]
     Parse {
         /// The file.
@@ -28,13 +28,13 @@ pub enum NetworkError {
         /// Why.
         source: serde_json::Error,
     },
-    /// A file about the host's network is longer than any record.
+    /// A file about the host's network is larger than any valid record.
     #[error("could not read {}: too large", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
     },
-    /// A file of newer programs.
+    /// A file that newer programs wrote.
     #[error(transparent)]
     Format(#[from] store::Error),
     /// A file about the host's network cannot be removed.
@@ -45,22 +45,22 @@ pub enum NetworkError {
         /// Why.
         source: io::Error,
     },
-    /// The zone's network namespace cannot be let go.
+    /// The zone's network namespace cannot be released.
     #[error(transparent)]
     Unmount(#[from] sys::mount::Error),
-    /// The namespace of this thread is not known.
+    /// The network namespace of this thread cannot be read.
     #[error("{0}")]
     Namespace(#[source] io::Error),
-    /// This thread is in the namespace of a zone now.
+    /// This thread could not return from the zone's network namespace.
     #[error("could not go back to the host's network: {0}")]
     Return(#[source] io::Error),
-    /// The files about all zones of the host.
+    /// An error in the files that all zones of the host share.
     #[error("{}", flatten(.0.as_ref()))]
     Common(Box<dyn std::error::Error + Send + Sync>),
-    /// The addresses of a suspended zone.
+    /// The addresses of a suspended zone could not be recorded.
     #[error("could not note its addresses: {0}")]
     Note(#[source] io::Error),
-    /// The kernel refused changes; all of them are listed.
+    /// The changes that the kernel refused, one text each.
     #[error("{}", .0.join("; "))]
     Kernel(Vec<String>),
 }

@@ -1,4 +1,4 @@
-//! Reads and writes the files about the host's network, with their format.
+//! Reads and writes the files about the host's network, with a format number.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,11 +14,11 @@ use crate::network::error::{AnyError, NetworkError};
 /// Largest file that is read, in bytes.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// The format of the files about the host's network that is written. A file that says none has
-/// format 1.
+/// The format number that is written to the files about the host's network. A file without a number
+/// has format 1.
 const FORMAT: u64 = 1;
 
-/// Replaces a file; a loss of power may lose the change, as the links end, too.
+/// Replaces a file without fsync: a power cut may lose the change, but also ends the links.
 pub(super) fn save(path: &Path, what: &impl Serialize) -> Result<(), AnyError> {
     let text = serde_json::to_vec(&Stored {
         format: FORMAT,
@@ -27,7 +27,7 @@ pub(super) fn save(path: &Path, what: &impl Serialize) -> Result<(), AnyError> {
     Ok(atomic::replace(path, &text, 0o644, Durability::Volatile)?)
 }
 
-/// Returns the content of a file, or nothing if there is no such file.
+/// Returns the content of a file, or nothing if the file does not exist.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, NetworkError> {
     let path_of = || path.to_owned();
     let fail = |source| NetworkError::Read {
@@ -61,7 +61,7 @@ mod tests {
     fn files_say_their_format_and_a_newer_one_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("web");
-        // As programs without formats wrote it.
+        // The content as programs before format numbers wrote it.
         let old = r#"{"namespace":4026531840,"numbers":2,"links":[]}"#;
         fs::write(&path, old).unwrap();
         let record: Record = read(&path).unwrap().unwrap();

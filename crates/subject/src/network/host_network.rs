@@ -1,4 +1,4 @@
-//! The host's network as its zones use it: `zoneadm network`.
+//! The state of the host's network that zones use: `zoneadm network`.
 
 use std::path::{Path, PathBuf};
 
@@ -13,15 +13,16 @@ use crate::network::{prepare, published};
 
 pub use net::host_side::{Part, PartState};
 
-/// The host's network, and the links for which the host routes, of every ZONES_ROOT.
+/// The host's network, and the links of all ZONES_ROOTs for which the host routes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostNetwork {
-    /// The parts that were made or changed for zones.
+    /// The parts that were created or changed for zones.
     pub parts: Vec<Part>,
-    /// The links of zones for which the host routes, sorted by ZONES_ROOT and zone. Those of a zone
-    /// that was killed are among them until a command notices the end of the zone.
+    /// The links of zones for which the host routes, sorted by ZONES_ROOT and zone. The links of a
+    /// killed zone stay in the list until a command notices the end of the zone.
     pub links: Vec<ZoneLink>,
-    /// The chain of the host's firewall that keeps zones from the outside, in words.
+    /// The description of the chain of the host's firewall that blocks the zones' connections to
+    /// the outside, if there is one.
     pub firewall: Option<String>,
 }
 
@@ -30,29 +31,29 @@ pub struct HostNetwork {
 pub struct ZoneLink {
     /// The ZONES_ROOT of the zone.
     pub root: String,
-    /// The zone.
+    /// The name of the zone.
     pub zone: String,
     /// The link's name in the zone.
     pub link: String,
     /// The host's end of the link, or its macvlan link.
     pub host: Option<String>,
-    /// The kind of the link and its lower link, in words.
+    /// The description of the link's kind and of its lower link.
     pub over: String,
-    /// The addresses that the host gave to the zone, with prefix lengths.
+    /// The addresses that the zone has by its configuration, with prefix lengths.
     pub addresses: Vec<String>,
     /// The published ports of the host, as `[ADDRESS:]PORT[-PORT]/PROTOCOL`.
     pub published: Vec<String>,
 }
 
 impl HostNetwork {
-    /// Returns whether another program has removed or changed a part.
+    /// Returns whether another program has removed or changed a part of the zones' network.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         self.parts.iter().any(|part| part.state == PartState::Lost)
     }
 }
 
-/// Returns the state of the host's network, and changes nothing. To be called in the host's
+/// Returns the state of the host's network, and changes nothing. Must be called in the host's
 /// namespaces.
 ///
 /// # Errors
@@ -67,7 +68,7 @@ pub fn look() -> Result<HostNetwork, NetworkError> {
     let forwards = published::forwards(&common).map_err(NetworkError::Common)?;
     let parts = host_side::parts(&needs, &forwards, &settings)
         .map_err(|error| NetworkError::Common(error.into()))?;
-    // The next question is for nft(8): no command waits for its answer.
+    // The next step runs nft(8). Other commands must not wait for it, so the lock is released.
     drop(common);
     let firewall = match needs.has_rules() {
         true => host_side::firewall_warning(),
@@ -85,8 +86,8 @@ pub fn look() -> Result<HostNetwork, NetworkError> {
     })
 }
 
-/// Restores the parts of the host's network that zones need and another program has removed or
-/// changed. To be called in the host's namespaces.
+/// Restores the parts of the host's network that zones need and that another program has removed or
+/// changed. Must be called in the host's namespaces.
 ///
 /// # Errors
 /// Fails with the part that could not be restored.

@@ -1,4 +1,4 @@
-//! The ports of the host that lead to zones: their changes, and their rules.
+//! The ports that zones publish on the host: their changes and their rules.
 
 use model::ZoneName;
 use model::plan::network::Link;
@@ -13,8 +13,8 @@ use crate::network::file::{read, save};
 use crate::network::{Records, prepare};
 
 impl Records {
-    /// Makes the published ports of links that stay those of `after`, in the record, the rules
-    /// and the settings of the links.
+    /// Changes the published ports of the links that stay to those of `after`, in the record, the
+    /// rules and the settings of the links.
     pub(super) fn change_published(
         &self,
         zone: &ZoneName,
@@ -57,12 +57,12 @@ impl Records {
         let mut needs = Needs::default();
         needs.publish(&wanted);
         prepare(&common, &needs)?;
-        // Where nothing is published any more.
+        // Also if no port is published any more.
         publish(&common)
     }
 
-    /// Restores what the zone needs of the host's network, if somebody has removed a rule of
-    /// ours. To be called in the host's namespaces.
+    /// Restores the parts of the host's network that the zone needs if another program has removed
+    /// a rule. Must be called in the host's namespaces.
     ///
     /// # Errors
     /// Fails with the reason why the rules could not be restored.
@@ -91,14 +91,14 @@ impl Records {
 pub(super) fn forwards(common: &Common) -> Result<Vec<Forward>, AnyError> {
     let mut forwards = Vec::new();
     for record in common.publishers() {
-        // A record that has gone is of a zone that has ended.
+        // The record has gone if its zone has ended.
         let record = read::<Record>(&record)?.unwrap_or_default();
         forwards.extend(record.links.iter().filter_map(Forward::of));
     }
     Ok(forwards)
 }
 
-/// Makes the rules those for the ports that zones publish now.
+/// Replaces the rules by those for the ports that zones publish now.
 pub(super) fn publish(common: &Common) -> Result<(), AnyError> {
     let path = common.settings();
     let Some(mut settings) = read::<Settings>(&path)? else {
