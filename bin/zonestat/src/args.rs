@@ -1,9 +1,9 @@
-//! The command line, with two faces: that of Solaris 11 and that of 2009.
+//! Parses the command line, which has two forms: that of Solaris 11 and that of the zonestat of
+//! 2009.
 //!
-//! `-P` is the one option that both have, with different meanings: it names lines where
-//! `-p` is given too, and otherwise it is the colon-separated dashboard. No other option
-//! means two things. `-l`, `-N`, `-P` without `-p`, `--dashboard`, or no interval and no
-//! option of Solaris 11 selects the dashboard.
+//! `-P` is the only option that has a meaning in both forms: with `-p` it selects lines, and
+//! without `-p` it selects the colon-separated dashboard. `-l`, `-N`, `-P` without `-p`,
+//! `--dashboard`, or no interval and no option of Solaris 11 selects the dashboard.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -20,12 +20,13 @@ pub use usage::{HELP, USAGE};
 
 use given::Given;
 
-/// Seconds of the interval `default`, and of `--tui`, -j and the dashboard without one.
+/// The interval `default` in seconds; also the interval of `--tui`, -j and the dashboard if the
+/// command line names none.
 pub const DEFAULT_INTERVAL: u64 = 5;
 /// The default address of `--serve`.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:9781";
 
-/// Why a command line is none.
+/// The reason why a command line is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong(pub String);
 
@@ -48,14 +49,14 @@ enum OfP {
     Nothing,
 }
 
-/// Reads the command line; `words` are those behind the program's name.
+/// Parses the command line; `words` are the arguments after the program's name.
 ///
 /// # Errors
-/// [`Wrong`] with the wrong argument.
+/// Fails with [`Wrong`], which names the wrong argument.
 pub fn parse(words: &[OsString]) -> Result<Call, Wrong> {
     let mut given = match read(words, OfP::Lines) {
         Ok(given) if given.parseable || !given.big_p => given,
-        // Without -p it has no argument, and the next word is an operand.
+        // Without -p, -P has no argument, and the next word is an operand.
         Ok(_) | Err(_) => match read(words, OfP::Nothing) {
             Ok(given) if !given.parseable => given,
             Ok(_) => {
@@ -140,7 +141,7 @@ fn text(words: &mut lexopt::Parser) -> Result<String, Wrong> {
     Ok(words.value()?.string()?)
 }
 
-/// `web1,db` taken apart; a comma inside brackets is of a range.
+/// Splits `web1,db` at its commas; a comma inside brackets belongs to a range.
 fn list(text: &str) -> Result<Vec<String>, Wrong> {
     let mut words = vec![String::new()];
     let mut in_range = false;

@@ -1,7 +1,7 @@
-//! The dashboard of 2009: one screen of pools, CPUs and memory.
+//! The dashboard of the zonestat of 2009: pools, CPUs and memory on one screen.
 //!
-//! Numbers are in units of 1000. A limit that is not set shows as the largest number
-//! where the kernel of then had one, and as nothing for CPUs and memory.
+//! Numbers are in units of 1000. A limit that is not set is printed as the largest number if the
+//! Solaris kernel of 2009 had one for it, and as an empty field for CPUs and memory.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ use crate::zones::Zones;
 /// Width of a name in columns, unless -N makes it wider.
 const NAME_COLUMNS: usize = 8;
 
-/// Number of lines after which the header is shown again.
+/// Number of lines after which the header is printed again.
 const HEADER_INTERVAL_LINES: usize = 25;
 
 /// The text in place of a zone's name in the last row.
@@ -30,20 +30,20 @@ const MEMORY: [Resource; 4] = [
     Resource::Virtual,
 ];
 
-/// Prints samples one after the other.
+/// Prints samples one after another.
 #[derive(Debug)]
 pub struct Printer<'a> {
     options: &'a Dashboard,
     zones: &'a Zones,
-    /// Lines since the last header; none before the first.
+    /// Lines since the last header; `None` before the first header.
     lines: Option<usize>,
 }
 
-/// A row before it is laid out.
+/// The cells of a row before they are aligned.
 #[derive(Debug, Default)]
 struct Cells {
     name: String,
-    /// Number of the pool, and its kind.
+    /// The pool's number and its kind.
     pool: String,
     kind: String,
     most: String,
@@ -52,12 +52,12 @@ struct Cells {
     used: String,
     shares: String,
     percent: String,
-    /// Cap and use of each kind of memory.
+    /// The cap and the use of each kind of memory.
     memory: [(String, String); 4],
 }
 
 impl<'a> Printer<'a> {
-    /// Begins.
+    /// Returns a dashboard without a printed line.
     pub const fn new(options: &'a Dashboard, zones: &'a Zones) -> Self {
         Self {
             options,
@@ -66,7 +66,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// A sample as text.
+    /// Returns a sample as text.
     pub fn print(&mut self, interval: &Interval) -> String {
         let rows = self.rows(interval);
         let mut text = String::new();
@@ -116,7 +116,7 @@ impl<'a> Printer<'a> {
         text
     }
 
-    /// A row for each zone, by pool, and the totals.
+    /// Returns a row for each zone, sorted by pool, and the totals.
     fn rows(&self, interval: &Interval) -> Vec<Cells> {
         let chosen = self.zones.choose(interval);
         let mut rows = Vec::new();
@@ -147,7 +147,7 @@ const LONG: [&str; 3] = [
     " IT| Max| Cur| Cap|Used|Shr|S%| Cap|Used| Cap|Used| Cap|Used| Cap|Used|",
 ];
 
-/// CPUs with one decimal.
+/// Returns a number of CPUs with one decimal.
 fn cpus(millionths: u64) -> String {
     let tenths = millionths.saturating_add(50_000) / 100_000;
     format!("{}.{}", tenths / 10, tenths % 10)
@@ -232,7 +232,7 @@ impl Cells {
         format!("{name:>width$}")
     }
 
-    /// The number of the pool in two columns and its kind in one.
+    /// Returns the pool's number in two columns and its kind in one.
     fn pool(&self) -> String {
         format!("{:>2}{:1}", self.pool, self.kind)
     }

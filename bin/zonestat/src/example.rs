@@ -1,4 +1,4 @@
-//! An interval for the tests of the output.
+//! An example interval for the tests of the output.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,7 +146,7 @@ fn sample(seconds: u64) -> Sample {
     }
 }
 
-/// Five seconds of a host with eight CPUs.
+/// Returns an interval of five seconds on a host with eight CPUs.
 pub fn interval() -> Interval {
     Interval::between(&sample(0), &sample(5))
 }

@@ -1,5 +1,5 @@
-//! Intervals and reports as lines of JSON: everything that is known, under names with
-//! units. Figures that this host does not have are left out.
+//! Prints intervals and reports as lines of JSON. They hold all figures, under names that contain
+//! the unit. Figures that this host does not have are left out.
 
 use serde::Serialize;
 use stat::pset::Part;
@@ -11,7 +11,7 @@ use crate::zones::Zones;
 
 #[derive(Serialize)]
 struct Line<'a> {
-    /// `interval`, or `report-total`, `report-average`, `report-high`.
+    /// One of `interval`, `report-total`, `report-average` and `report-high`.
     report: String,
     time: String,
     interval: u64,
@@ -47,7 +47,7 @@ struct Zone<'a> {
     cpu_shares: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     network: Option<Traffic>,
-    /// Of it, each link.
+    /// The traffic of each link.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     links: &'a [LinkTraffic],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,10 +58,10 @@ struct Zone<'a> {
     limits_hit: Option<Hits>,
 }
 
-/// A line, with its end.
+/// Returns a line with its newline.
 ///
 /// # Errors
-/// When it has no form in JSON, which plain data always has.
+/// Fails if the data have no form in JSON; these data always have one.
 pub fn line(heading: &Heading, interval: &Interval, zones: &Zones) -> Result<String, String> {
     let psets = interval.psets();
     let part = |row: &Row| -> Part {

@@ -1,7 +1,7 @@
-//! Counters and figures for Prometheus.
+//! Prints counters and figures for Prometheus.
 //!
-//! Its two formats name the type of a counter differently, so no text that has the types
-//! of counters is right in both. A client of the service chooses the format; the output
+//! The two formats of Prometheus name the type of a counter differently, so a text with the types
+//! of counters is valid in one of them only. A client of the service chooses the format; the output
 //! of `--openmetrics` omits those types and is valid in both formats.
 
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// For the header of an HTTP answer.
+    /// Returns the value of the HTTP header Content-Type.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -36,19 +36,19 @@ enum Kind {
     Gauge,
 }
 
-/// A number as it is written.
+/// A number and the unit in which it was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Number {
     Whole(u64),
-    /// Microseconds, shown as seconds.
+    /// Microseconds, printed as seconds.
     Micros(u64),
-    /// Hundredths, shown as ones.
+    /// Hundredths, printed as a decimal number.
     Hundredths(u64),
 }
 
 type Read = fn(&ZoneSample) -> Option<Number>;
 
-/// The metrics of each zone: name, kind, help, the number.
+/// The metrics of each zone: name, kind, help, and the function that returns the number.
 const ZONE: &[(&str, Kind, &str, Read)] = &[
     (
         "zone_cpu_seconds",
@@ -177,7 +177,7 @@ const fn sent(traffic: Traffic) -> Number {
     Number::Whole(traffic.bytes_out)
 }
 
-/// A sample as text. Zones are as the choice `wanted` says.
+/// Returns a sample as text, with the zones for which `wanted` is true.
 pub fn text(sample: &Sample, format: Format, wanted: impl Fn(&ZoneSample) -> bool) -> String {
     let mut page = Page {
         format,
@@ -276,7 +276,7 @@ fn host(page: &mut Page, sample: &Sample, zones: &[&ZoneSample]) {
     }
 }
 
-/// A metric of each link: name, help, the number.
+/// A metric of each link: name, help, and the function that returns the number.
 type LinkFamily = (&'static str, &'static str, fn(Traffic) -> Number);
 
 fn links(page: &mut Page, zones: &[&ZoneSample]) {
@@ -300,7 +300,7 @@ fn links(page: &mut Page, zones: &[&ZoneSample]) {
         for zone in zones {
             let mut last = None;
             for link in zone.links.iter() {
-                // Two names that are shown alike: a series has one value.
+                // Two links have the same name in the output: a series has one value.
                 if last.replace(&link.name) == Some(&link.name) {
                     continue;
                 }
@@ -349,7 +349,7 @@ struct Page {
 }
 
 impl Page {
-    /// Writes the lines before the samples of one name.
+    /// Writes the lines that precede the samples of one metric.
     fn family(&mut self, name: &str, kind: Kind, help: &str) {
         let (suffix, word) = match (kind, self.format) {
             (Kind::Gauge, _) => ("", Some("gauge")),
@@ -388,7 +388,8 @@ impl Page {
     }
 }
 
-/// Names of zones and pools need no escapes now; later names may.
+/// Returns a value with escapes. Names of zones and pools need none today; a later kind of name
+/// may.
 fn escaped(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     for character in value.chars() {

@@ -1,4 +1,4 @@
-//! Numbers as zonestat shows them: for people in five columns, for programs exact.
+//! Formats numbers: in five columns for people, exactly for programs.
 
 /// The reader of the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,16 +9,16 @@ pub enum Reader {
     Program,
 }
 
-/// The text in place of a figure that does not exist.
+/// The text that is printed for a figure that does not exist.
 pub const NONE: &str = "-";
 
-/// A figure that may be missing.
+/// Returns the text of a figure, or [`NONE`] if the figure does not exist.
 pub fn or_none<T>(figure: Option<T>, show: impl FnOnce(T) -> String) -> String {
     figure.map_or_else(|| NONE.to_owned(), show)
 }
 
-/// An amount, of bytes or of things: `9999`, `12.3K`, `9999M`; for programs in units
-/// of 1024 above 9999.
+/// Returns an amount of bytes or of objects as text: `9999`, `12.3K`, `9999M`; for programs in
+/// units of 1024 above 9999.
 pub fn amount(value: u64, reader: Reader) -> String {
     const UNITS: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
     if value <= 9_999 {
@@ -42,7 +42,8 @@ pub fn amount(value: u64, reader: Reader) -> String {
     format!("{value}E")
 }
 
-/// Hundredths of a percent: `1.23%`, `12.3%`, `123%`; for programs with both decimals.
+/// Returns hundredths of a percent as text: `1.23%`, `12.3%`, `123%`; for programs with both
+/// decimals.
 pub fn percent(value: u64, reader: Reader) -> String {
     let number = match value {
         _ if reader == Reader::Program => hundredths(value),
@@ -57,7 +58,7 @@ fn hundredths(value: u64) -> String {
     format!("{}.{:02}", value / 100, value % 100)
 }
 
-/// Millionths of a CPU as CPUs: two decimals where there is room.
+/// Returns millionths of a CPU as a number of CPUs, with two decimals if they fit.
 pub fn cpus(millionths: u64, reader: Reader) -> String {
     let value = millionths.saturating_add(5_000) / 10_000;
     match value {
@@ -68,7 +69,7 @@ pub fn cpus(millionths: u64, reader: Reader) -> String {
     }
 }
 
-/// An amount in units of 1000 and at most four characters: `986M`, `1.1G`, `18E`.
+/// Returns an amount in units of 1000 with at most four characters: `986M`, `1.1G`, `18E`.
 pub fn thousands(value: u64) -> String {
     const UNITS: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
     let (mut unit, mut rest) = (None, value);

@@ -1,4 +1,4 @@
-//! Taking samples at their times.
+//! Takes samples at their times.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,19 +15,19 @@ use crate::solaris::{Heading, Printer};
 use crate::zones::Zones;
 use crate::{dashboard, json};
 
-/// Number of open files that are left for everything but samples.
+/// Number of open files that stay free for other uses than samples.
 const RESERVED_FILES: u64 = 64;
 
-/// Maximum number of files that samples keep open: enough for ten of each of 10,000 zones.
+/// Maximum number of files that samples keep open: ten files of each of 10,000 zones.
 const MAX_SAMPLE_FILES: u64 = 100_000;
 
-/// Signals that end zonestat, after the reports that are due.
+/// The signals that end zonestat after it has printed the reports that are due.
 pub const ENDS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
-/// A sampler of the zones that the caller sees.
+/// Returns a sampler of the zones that the caller can see.
 ///
 /// # Errors
-/// A root that cannot be one.
+/// Fails if the root is invalid.
 pub fn sampler(common: &Common, wants: Wants) -> Result<Sampler, String> {
     if let Some(zone) = cli::current_zone() {
         return Sampler::inside(&zone.name, zone.id.unwrap_or_default(), wants)
@@ -37,11 +37,11 @@ pub fn sampler(common: &Common, wants: Wants) -> Result<Sampler, String> {
     Ok(Sampler::new(root, wants, files()))
 }
 
-/// The zones that are chosen, after a warning about names that no zone has: a zone may be
-/// configured while the report goes on.
+/// Returns the selected zones, after a warning about names that no zone has: a zone may be
+/// configured while zonestat runs.
 fn chosen(common: &Common) -> Result<Zones, String> {
     let zones = Zones::new(&common.zones)?;
-    // A zone sees no other, and no index.
+    // A process in a zone sees no other zone, and no index.
     if cli::current_zone().is_none() {
         let root = cli::root(common.root.as_deref()).map_err(|error| error.to_string())?;
         for name in zones.unknown(&root)? {
@@ -51,7 +51,8 @@ fn chosen(common: &Common) -> Result<Zones, String> {
     Ok(zones)
 }
 
-/// Raises the limit on open files as far as may be; how many of them are for samples.
+/// Raises the limit on open files to its maximum. Returns the number of files that samples may keep
+/// open.
 fn files() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let most = limit
@@ -72,16 +73,16 @@ fn files() -> usize {
     usize::try_from(files.min(MAX_SAMPLE_FILES)).unwrap_or_default()
 }
 
-/// Why a wait is over.
+/// The reason why a wait has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// It is time.
+    /// The time has come.
     Time,
-    /// A signal wants the end.
+    /// A signal asks zonestat to end.
     End,
 }
 
-/// Waits until `until`, and meanwhile notes zones that come and go.
+/// Waits until `until`, and meanwhile records zones that start and end.
 pub fn wait(sampler: &mut Sampler, signals: &Taken, until: Instant) -> Woken {
     loop {
         if signals.next().is_some() {
@@ -99,7 +100,7 @@ pub fn wait(sampler: &mut Sampler, signals: &Taken, until: Instant) -> Woken {
                     .descriptor()
                     .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
             );
-            // An error is a signal that was not taken, or none: the time tells.
+            // An error means a signal that is not handled, or no event: the clock decides.
             let _ = poll(&mut watched, patience.as_ref());
             watched.get(1).is_some_and(|fd| !fd.revents().is_empty())
         };
@@ -109,7 +110,8 @@ pub fn wait(sampler: &mut Sampler, signals: &Taken, until: Instant) -> Woken {
     }
 }
 
-/// Takes the signals that end zonestat; there must be one thread yet.
+/// Blocks the signals that end zonestat and returns a descriptor for them. The process must have
+/// one thread only.
 ///
 /// # Errors
 /// Fails with the error of the kernel.
@@ -127,7 +129,7 @@ fn write(text: &str) -> Result<(), String> {
         .map_err(|errno| format!("could not write to standard output: {errno}"))
 }
 
-/// Reports of Solaris 11, and JSON.
+/// Prints reports of Solaris 11, or JSON.
 ///
 /// # Errors
 /// Fails with the problem of the options, the root or the output.
@@ -176,7 +178,7 @@ pub fn reports(options: &Reports) -> Result<(), String> {
     }
     loop {
         count += 1;
-        // Those that are over already were not made in time.
+        // Intervals that are over already were missed and are skipped.
         while start.elapsed() >= multiple(every, count + 1) {
             count += 1;
         }
@@ -221,7 +223,7 @@ fn multiple(every: Duration, count: u64) -> Duration {
     every.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// The dashboard of 2009.
+/// Prints the dashboard of the zonestat of 2009.
 ///
 /// # Errors
 /// Fails with the problem of the options, the root or the output.
@@ -237,7 +239,7 @@ pub fn dashboard(options: &Dashboard) -> Result<(), String> {
     let mut sampler = sampler(&options.common, wants)?;
     let mut last: Sample = sampler.sample();
     let start = Instant::now();
-    // The first one comes after a second, and then one at each interval.
+    // The first sample comes after one second, and then one in each interval.
     let mut due = Duration::from_secs(1);
     let mut count = 0;
     while options.count.is_none_or(|most| count < most) {

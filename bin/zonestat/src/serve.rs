@@ -1,7 +1,7 @@
-//! The service: figures over HTTP, and a history that outlives it.
+//! The service: serves figures over HTTP, and stores a history on disk.
 //!
-//! `/metrics` is for Prometheus, `/history` is JSON. One thread takes samples; each
-//! client has a thread of its own for the few milliseconds, and a bound on its time.
+//! `/metrics` is for Prometheus, `/history` is JSON. One thread takes samples. Each client has a
+//! thread of its own, which ends after a timeout.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,19 +19,19 @@ use crate::metrics::{self, Format};
 use crate::run::{Woken, sampler, take_signals, wait};
 use crate::zones::Zones;
 
-/// Length in seconds of the interval of a point of the history.
+/// Length of the interval that one point of the history covers, in seconds.
 const POINT_SECONDS: u64 = 60;
 
-/// Maximum number of points that are kept: four hours.
+/// Maximum number of points in the history: four hours.
 const MAX_POINTS: usize = 240;
 
-/// The history is stored after so many points, and at the end.
+/// Number of points after which the history is stored; it is also stored at the end.
 const STORED_EVERY: u64 = 10;
 
-/// Maximum number of clients at a time; more are refused.
+/// Maximum number of clients at a time; further clients are refused.
 const MAX_CLIENTS: usize = 16;
 
-/// Timeout for a client to send its request, and to take its answer.
+/// Timeout for a client to send its request, and to read its answer.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum size of a request that is read, in bytes.
@@ -40,19 +40,19 @@ const MAX_REQUEST_BYTES: usize = 8192;
 /// Largest history that is read, in bytes.
 const MAX_HISTORY: u64 = 256 << 20;
 
-/// The data from which clients are answered.
+/// The data that clients read.
 #[derive(Debug)]
 struct Shown {
     sample: Sample,
     history: History,
-    /// End of its last point, in seconds since 1970.
+    /// The end of the history's last point, in seconds since 1970.
     until: u64,
 }
 
-/// Serves until a signal.
+/// Serves clients until a signal ends the process.
 ///
 /// # Errors
-/// An address that cannot be listened at, or an error of the root.
+/// Fails if the service cannot listen at the address, or with an error of the root.
 pub fn serve(common: &Common, address: &str) -> Result<(), String> {
     let address: SocketAddr = address
         .parse()
@@ -74,7 +74,7 @@ pub fn serve(common: &Common, address: &str) -> Result<(), String> {
         until,
     }));
     let clients = Arc::clone(&shown);
-    // It ends with the process: there is nothing of it to put away.
+    // The thread ends with the process: it has nothing to clean up.
     std::thread::spawn(move || accept(&listener, &clients, &zones));
     let every = Duration::from_secs(DEFAULT_INTERVAL);
     let mut next = Instant::now() + every;
@@ -97,7 +97,7 @@ pub fn serve(common: &Common, address: &str) -> Result<(), String> {
             points += 1;
         }
         if end || (points > 0 && points % STORED_EVERY == 0) {
-            // Not again for the same point.
+            // The same points are not stored twice.
             points = 0;
             let text = history_text(&shown);
             drop(shown);
@@ -113,7 +113,7 @@ fn lock(shown: &Mutex<Shown>) -> std::sync::MutexGuard<'_, Shown> {
     shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the history as it was stored, with empty points for the time since.
+/// Returns the stored history, with empty points for the time since it was stored.
 fn load(file: &PathBuf, now: u64) -> (History, u64) {
     let read = || -> Option<(History, u64)> {
         let file = std::fs::File::open(file).ok()?;
@@ -135,7 +135,7 @@ fn history_text(shown: &Shown) -> String {
     format!("{}\n{}", shown.until, shown.history.write())
 }
 
-/// Stores the history. That it cannot be is said, and no reason to stop.
+/// Stores the history. A failure is reported and does not end the service.
 fn store(file: &std::path::Path, text: &str) {
     let folder = file.parent().map_or(Ok(()), std::fs::create_dir_all);
     let stored = folder.map_err(|error| error.to_string()).and_then(|()| {
@@ -150,7 +150,7 @@ fn accept(listener: &TcpListener, shown: &Arc<Mutex<Shown>>, zones: &Zones) {
     static CLIENTS: AtomicUsize = AtomicUsize::new(0);
     for client in listener.incoming() {
         let Ok(client) = client else {
-            // Too many open files, say: not in a tight loop.
+            // This can be too many open files: wait, instead of a busy loop.
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
@@ -160,7 +160,7 @@ fn accept(listener: &TcpListener, shown: &Arc<Mutex<Shown>>, zones: &Zones) {
         }
         let (shown, zones) = (Arc::clone(shown), zones.clone());
         std::thread::spawn(move || {
-            // A client that goes away or asks too slowly gets nothing.
+            // A client that disconnects or sends its request too slowly gets no answer.
             let _ = answer(client, &shown, &zones);
             CLIENTS.fetch_sub(1, Ordering::Relaxed);
         });
@@ -185,7 +185,7 @@ fn answer(mut client: TcpStream, shown: &Mutex<Shown>, zones: &Zones) -> std::io
     client.write_all(response.as_bytes())
 }
 
-/// The whole answer to a request.
+/// Returns the whole answer to a request.
 fn respond(request: &str, shown: &Mutex<Shown>, zones: &Zones) -> String {
     let mut words = request.split_ascii_whitespace();
     let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));

@@ -1,4 +1,4 @@
-//! Reports as Solaris 11 and illumos have them, for people and for programs.
+//! The reports of Solaris 11 and illumos, for people and for programs.
 
 use std::fmt::Write as _;
 
@@ -13,23 +13,23 @@ use crate::number::{NONE, Reader, amount, cpus, or_none, percent as show_percent
 use crate::time::{Stamp, clock, cpu_time};
 use crate::zones::Zones;
 
-/// The name of the row of all use, and of the row of use by no zone in particular.
+/// The names of the row for the whole use, and of the row for the use outside of zones.
 const TOTAL: &str = "[total]";
 const SYSTEM: &str = "[system]";
 const RESOURCE: &str = "[resource]";
 
-/// The heading of a print.
+/// The heading of an interval or report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heading {
-    /// A report; none for an interval.
+    /// The kind of the report; `None` for an interval.
     pub kind: Option<Kind>,
-    /// The number of the interval, or of those in the report.
+    /// The number of the interval, or the number of intervals in the report.
     pub count: u64,
     /// Seconds since the first sample.
     pub seconds: u64,
-    /// When it began, and when it ended, in seconds since 1970.
+    /// The begin of the interval or report, in seconds since 1970.
     pub start: u64,
-    /// See `start`.
+    /// The end of the interval or report, in seconds since 1970.
     pub end: u64,
 }
 
@@ -42,12 +42,12 @@ pub struct Printer<'a> {
     pub zones: &'a Zones,
 }
 
-/// A print under way.
+/// The text of an interval or report while it is written.
 struct Print<'a> {
     reports: &'a Reports,
     reader: Reader,
     lines: Lines,
-    /// Before each line for programs.
+    /// The text before each line for programs.
     prefix: String,
     interval: &'a Interval,
     rows: Vec<&'a Row>,
@@ -56,7 +56,7 @@ struct Print<'a> {
 }
 
 impl Printer<'_> {
-    /// An interval or a report as text.
+    /// Returns an interval or a report as text.
     pub fn print(&self, heading: &Heading, interval: &Interval) -> String {
         let reports = self.reports;
         let reader = match reports.form {
@@ -107,7 +107,7 @@ impl Print<'_> {
         self.text.push('\n');
     }
 
-    /// A line for programs, behind the kind of report.
+    /// Writes a line for programs, after the kind of report.
     fn fields(&mut self, fields: &[&str]) {
         let line = format!("{}{}", self.prefix, fields.join(":"));
         self.line(&line);
@@ -123,7 +123,7 @@ impl Print<'_> {
             if !self.lines.header {
                 return;
             }
-            // Without -T the times in headers are still of a form that programs read.
+            // Also without -T, the times in headers have a form that programs can parse.
             let show = |unix| stamp.unwrap_or(Stamp::Iso).show(unix);
             let seconds = heading.seconds.to_string();
             if heading.kind.is_none() {
@@ -193,7 +193,7 @@ impl Print<'_> {
         names.max().unwrap_or_default().max(least)
     }
 
-    /// The rows in the order that was asked for.
+    /// Returns the rows in the requested order.
     fn sorted(&self, resource: Resource) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.rows.len()).collect();
         let key = |sort: Sort, row: &Row| -> u64 {
@@ -211,7 +211,7 @@ impl Print<'_> {
             let (one, two) = (self.rows[*one], self.rows[*two]);
             let mut by = self.reports.sort.iter().map(|sort| match sort {
                 Sort::Name => one.name.cmp(&two.name),
-                // The most first.
+                // The largest value first.
                 sort => key(*sort, two).cmp(&key(*sort, one)),
             });
             by.find(|order| order.is_ne())
@@ -302,8 +302,8 @@ impl Print<'_> {
         self.end_of_section();
     }
 
-    /// A line of the summary: the used part of the shares, and for each resource the use, its part
-    /// of the total, and its part of the cap.
+    /// Writes a line of the summary: the used part of the shares, and for each resource the use,
+    /// its part of the total, and its part of the cap.
     fn summary_line(
         &mut self,
         width: usize,
@@ -331,7 +331,7 @@ impl Print<'_> {
         self.row(width, &["summary"], name, &cells);
     }
 
-    /// A line of cells, five characters each, behind a name.
+    /// Writes a line of cells with five characters each, after a name.
     fn cells(&mut self, width: usize, name: &str, cells: &[&str]) {
         let mut line = format!("{name:>width$}");
         for cell in cells {
@@ -341,7 +341,7 @@ impl Print<'_> {
         self.line(&line);
     }
 
-    /// A line of cells for people, or fields for programs.
+    /// Writes a line of cells for people, or of fields for programs.
     fn row(&mut self, width: usize, before: &[&str], name: &str, cells: &[String]) {
         let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
         if self.is_for_programs() {
@@ -357,7 +357,7 @@ impl Print<'_> {
         }
     }
 
-    /// Everything but CPUs.
+    /// Writes the section of a resource other than CPUs.
     fn resource(&mut self, resource: Resource) {
         let (name, of) = match resource {
             Resource::Physical | Resource::Locked => ("mem_default", "SYSTEM MEMORY"),
@@ -416,14 +416,14 @@ impl Print<'_> {
         self.end_of_section();
     }
 
-    /// Sets of CPUs, all of them or the default one.
+    /// Writes the section of all sets of CPUs, or of the default set only.
     fn psets(&mut self, all: bool) {
         let order = self.sorted(Resource::Cpu);
         for set in self.psets.clone() {
             let is_default = *set.pset == Pset::Default;
             let of_set = |place: &usize| self.rows[*place].setting.pset == *set.pset;
             let rows: Vec<usize> = order.iter().copied().filter(of_set).collect();
-            // With -z only the sets that these zones are in.
+            // With -z, only the sets that these zones use.
             let is_wanted = rows.len() == set.rows.len() || !rows.is_empty();
             let is_named = self.is_named(&[set.pset.name(), &set.pset.solaris_name()]);
             if (all || is_default) && is_wanted && is_named {
@@ -525,7 +525,7 @@ impl Print<'_> {
         ));
     }
 
-    /// Bytes a second in and out.
+    /// Writes received and sent bytes per second.
     fn traffic(
         &mut self,
         word: &str,
@@ -554,7 +554,7 @@ impl Print<'_> {
         self.end_of_section();
     }
 
-    /// Bytes a second, in and out.
+    /// Returns received and sent bytes per second.
     fn rates(&self, traffic: Option<Traffic>) -> [String; 2] {
         let elapsed = self.elapsed_usec();
         let rate = |bytes: u64| {
@@ -567,8 +567,8 @@ impl Print<'_> {
         ]
     }
 
-    /// Bytes a second through each link of each zone: the busiest zone first, and its
-    /// links in the order of their names.
+    /// Writes the bytes per second of each link of each zone: the busiest zone first, its links
+    /// sorted by name.
     fn links(&mut self, columns: [&str; 2]) {
         let mut order: Vec<&Row> = self.rows.clone();
         order.retain(|row| row.links.iter().any(|link| self.is_named(&[&link.name])));
@@ -577,7 +577,7 @@ impl Print<'_> {
         }
         order.sort_by_key(|row| std::cmp::Reverse(row.network.map_or(0, both_ways)));
         let width = self.widest(20);
-        // Names of links have up to 15 bytes.
+        // The name of a link has up to 15 bytes.
         let both = |zone: &str, link: &str| format!("{zone:>width$} {link:>15}");
         if !self.is_for_programs() {
             self.line(&format!("{:28} {:>13}", "NETWORK LINKS", "BYTES/S"));
@@ -599,7 +599,7 @@ impl Print<'_> {
         self.end_of_section();
     }
 
-    /// Prints the part of the time for which work waited.
+    /// Writes the part of the time in which processes waited for a resource.
     fn pressure(&mut self) {
         if !self.is_named(&["psi_default"]) {
             return;
@@ -635,7 +635,7 @@ const fn both_ways(traffic: Traffic) -> u64 {
     traffic.bytes_in.saturating_add(traffic.bytes_out)
 }
 
-/// A part of a whole; of a whole that is not known there is none.
+/// Returns a part of a whole; `None` if the whole is not known.
 fn part_of(used: Option<u64>, size: Option<u64>) -> Option<u64> {
     percent(used?, size?)
 }

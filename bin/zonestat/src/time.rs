@@ -1,9 +1,9 @@
-//! Spans of time on the command line, and times of day as zonestat shows them.
+//! Parses spans of time on the command line, and formats times of day.
 
-/// A span as it was written.
+/// A span of time as the command line has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// A number: of seconds, or of intervals.
+    /// A plain number: of seconds, or of intervals.
     Plain(u64),
     /// `[nh][nm][ns]`, in seconds.
     Time(u64),
@@ -16,7 +16,7 @@ pub enum Span {
 /// Maximum span, in seconds.
 const MAX_SPAN_SECONDS: u64 = u32::MAX as u64;
 
-/// Parses a span. Returns none for an invalid or an empty span.
+/// Parses a span. Returns `None` for an invalid or an empty span.
 pub fn span(text: &str) -> Option<Span> {
     match text {
         "default" => return Some(Span::Default),
@@ -48,14 +48,14 @@ fn digits(text: &str) -> Option<u64> {
 pub enum Stamp {
     /// Seconds since 1970.
     Unix,
-    /// As date(1) has it, in UTC.
+    /// As date(1) prints it, in UTC.
     Date,
     /// `YYYYMMDDThhmmssZ`.
     Iso,
 }
 
 impl Stamp {
-    /// A time of day, given in seconds since 1970.
+    /// Returns a time of day as text, from seconds since 1970.
     pub fn show(self, unix: u64) -> String {
         // 2025-11-20T21:32:57Z
         let utc = cli::units::utc(unix);
@@ -76,19 +76,19 @@ fn date(utc: &str, unix: u64) -> Option<String> {
     let mut parts = date.split('-');
     let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
     let month = MONTHS.get(month.parse::<usize>().ok()?.checked_sub(1)?)?;
-    // 1970 began on a Thursday.
+    // 1 January 1970 was a Thursday.
     let weekday = DAYS.get(usize::try_from(unix / 86_400 % 7).ok()?)?;
     let day = day.trim_start_matches('0');
     Some(format!("{weekday} {month} {day:>2} {time} UTC {year}"))
 }
 
-/// A duration for people: `h:mm:ss`.
+/// Returns a duration for people: `h:mm:ss`.
 pub fn clock(seconds: u64) -> String {
     let (hours, rest) = (seconds / 3600, seconds % 3600);
     format!("{hours}:{:02}:{:02}", rest / 60, rest % 60)
 }
 
-/// CPU time for programs: `h-mm-ss.cc`.
+/// Returns CPU time for programs: `h-mm-ss.cc`.
 pub fn cpu_time(usec: u64) -> String {
     let (seconds, rest) = (usec / 1_000_000, usec % 1_000_000);
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);

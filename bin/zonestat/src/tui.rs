@@ -1,6 +1,6 @@
-//! The full screen: zones as they are now, sorted and filtered, with their last minutes.
+//! The full-screen view: the running zones, sorted and filtered, with their last minutes.
 //!
-//! Everything can be read without colour; there is none where `NO_COLOR` is set.
+//! The view can be read without colour. It has no colour if `NO_COLOR` is set.
 
 mod app;
 mod draw;
@@ -16,13 +16,13 @@ use crate::run::{sampler, take_signals};
 use crate::zones::Zones;
 use app::{App, Next};
 
-/// Maximum wait for a key: zones that come and go, and signals, are noticed after it.
+/// Maximum wait for a key. After it the view looks for new and ended zones, and for signals.
 const MAX_KEY_WAIT: Duration = Duration::from_millis(250);
 
-/// Shows the screen until it is left.
+/// Shows the view until the user leaves it.
 ///
 /// # Errors
-/// Without a terminal, or for an error of the options or the root.
+/// Fails without a terminal, or with an error of the options or the root.
 pub fn run(options: &Tui) -> Result<(), String> {
     if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
         return Err("--tui needs a terminal".to_owned());
@@ -41,7 +41,7 @@ pub fn run(options: &Tui) -> Result<(), String> {
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut app = App::new(zones, Duration::from_secs(options.interval), colour);
     let mut last = sampler.sample();
-    // The first figures come soon.
+    // The first figures come after at most one second.
     let mut due = Instant::now() + Duration::from_secs(1).min(app.interval);
     let mut terminal = ratatui::try_init().map_err(|error| format!("no screen: {error}"))?;
     let mut is_new = true;

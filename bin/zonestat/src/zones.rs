@@ -1,4 +1,4 @@
-//! Selects the zones to show.
+//! Selects the zones that are shown.
 
 use std::collections::HashSet;
 
@@ -7,21 +7,21 @@ use stat::{Interval, Row};
 use store::Root;
 use store::index::Index;
 
-/// A choice of zones. Zones come and go while zonestat runs, so names need not exist
-/// and patterns are matched anew in each interval.
+/// A selection of zones. Zones start and end while zonestat runs: a name need not exist, and
+/// patterns are matched again in each interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zones {
     names: HashSet<String>,
     globs: Vec<String>,
-    /// Nothing was said: all are chosen.
+    /// True without -z: all zones are selected.
     all: bool,
 }
 
 impl Zones {
-    /// Understands the words of -z.
+    /// Parses the arguments of -z.
     ///
     /// # Errors
-    /// Fails with the first word that is neither a name nor a pattern.
+    /// Fails with the first argument that is neither a name nor a pattern.
     pub fn new(words: &[String]) -> Result<Self, String> {
         let mut zones = Self {
             all: words.is_empty(),
@@ -44,7 +44,7 @@ impl Zones {
     /// Returns the names, in their order, that no configured zone has.
     ///
     /// # Errors
-    /// An index that cannot be read.
+    /// Fails if the index cannot be read.
     pub fn unknown(&self, root: &Root) -> Result<Vec<&str>, String> {
         let index = Index::load(root).map_err(|error| error.to_string())?;
         let is_known = |name: &str| {
@@ -57,7 +57,7 @@ impl Zones {
         Ok(unknown)
     }
 
-    /// Returns whether a zone of this name is chosen.
+    /// Returns whether a zone of this name is selected.
     pub fn has(&self, name: &str) -> bool {
         if self.all || self.names.contains(name) {
             return true;
@@ -71,7 +71,7 @@ impl Zones {
             .any(|glob| cli::select::resolve([glob.as_str()], &known).is_ok())
     }
 
-    /// The chosen rows of an interval.
+    /// Returns the selected rows of an interval.
     pub fn choose<'a>(&self, interval: &'a Interval) -> Vec<&'a Row> {
         let rows = interval.rows.iter();
         rows.filter(|row| self.has(&row.name)).collect()

@@ -1,4 +1,4 @@
-//! The requests of the command line.
+//! The request that a command line makes.
 
 use std::path::PathBuf;
 
@@ -10,37 +10,37 @@ use crate::time::Stamp;
 /// The request of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Help.
+    /// Show the help.
     Help,
-    /// Reports of Solaris 11, for people or programs, or as JSON.
+    /// The reports of Solaris 11, as text for people, as text for programs, or as JSON.
     Reports(Box<Reports>),
-    /// The dashboard of 2009.
+    /// The dashboard of the zonestat of 2009.
     Dashboard(Dashboard),
-    /// The full screen.
+    /// The full-screen view.
     Tui(Tui),
-    /// Counters and figures once.
+    /// All counters and figures, printed once.
     OpenMetrics(Common),
-    /// The service.
+    /// The HTTP service, and its address.
     Serve(Common, String),
 }
 
-/// The options of every form.
+/// The options that every form has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Common {
     /// `--root`.
     pub root: Option<PathBuf>,
-    /// `-z`; empty for all.
+    /// `-z`; empty for all zones.
     pub zones: Vec<String>,
 }
 
 /// The sections of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
-    /// CPUs and memory, a line per zone.
+    /// CPUs and memory, with a line for each zone.
     Summary,
-    /// A resource.
+    /// One resource.
     One(Resource),
-    /// Sets of CPUs, or the default one only.
+    /// All sets of CPUs.
     Psets,
     /// The default set of CPUs.
     DefaultPset,
@@ -48,14 +48,14 @@ pub enum Section {
     Network,
     /// Bytes read and written.
     Disk,
-    /// Time in which work waited.
+    /// The part of the time in which processes waited for a resource.
     Pressure,
 }
 
 /// A column to sort by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// By name.
+    /// The name of the zone.
     Name,
     /// The use.
     Used,
@@ -63,24 +63,24 @@ pub enum Sort {
     Cap,
     /// The used part of the limit.
     PercentOfCap,
-    /// Shares.
+    /// The shares.
     Shares,
-    /// The use relative to the worth of the shares.
+    /// The use in percent of the CPU time that the shares are worth.
     PercentOfShares,
 }
 
 /// The form of reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// For people.
+    /// Text for people.
     Human,
-    /// For programs (-p).
+    /// Text for programs (-p).
     Parseable,
-    /// A line of JSON (-j).
+    /// One line of JSON for each interval (-j).
     Json,
 }
 
-/// Lines of the form for programs.
+/// The lines of the text for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is chosen by itself")]
 pub struct Lines {
@@ -105,12 +105,12 @@ impl Lines {
     }
 }
 
-/// Reports of Solaris 11.
+/// The options of the reports of Solaris 11.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reports {
-    /// The options of every form.
+    /// The options that every form has.
     pub common: Common,
-    /// The sections, in the order of printing.
+    /// The sections, in the order in which they are printed.
     pub sections: Vec<Section>,
     /// `-n`; empty for all.
     pub names: Vec<String>,
@@ -120,33 +120,33 @@ pub struct Reports {
     pub kinds: Vec<Kind>,
     /// True if intervals are not printed.
     pub quiet: bool,
-    /// The form.
+    /// The form of the output.
     pub form: Form,
-    /// Lines of the form for programs.
+    /// The lines of the text for programs.
     pub lines: Lines,
     /// The keys by which rows are sorted, the most important first.
     pub sort: Vec<Sort>,
-    /// By which resource the summary is sorted.
+    /// The resource by which the summary is sorted.
     pub summary_by: Resource,
-    /// When.
+    /// The times of samples and reports.
     pub timing: Timing,
 }
 
-/// Seconds between samples, until the end, and between reports.
+/// The interval, the duration and the report interval, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Between samples.
+    /// Seconds between two samples.
     pub interval: u64,
-    /// Until the end; none for no end.
+    /// Seconds until the end; `None` to run until a signal.
     pub duration: Option<u64>,
-    /// Between reports; none for one at the end.
+    /// Seconds between two reports; `None` for one report at the end.
     pub report: Option<u64>,
 }
 
-/// The dashboard of 2009.
+/// The options of the dashboard of the zonestat of 2009.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dashboard {
-    /// The options of every form.
+    /// The options that every form has.
     pub common: Common,
     /// `-l`.
     pub limits: bool,
@@ -154,18 +154,18 @@ pub struct Dashboard {
     pub parseable: bool,
     /// `-N`.
     pub full_names: bool,
-    /// Seconds between samples.
+    /// Seconds between two samples.
     pub interval: u64,
-    /// The number of reports; none for no end.
+    /// The number of reports; `None` to run until a signal.
     pub count: Option<u64>,
 }
 
-/// The full screen.
+/// The options of the full-screen view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tui {
-    /// The options of every form.
+    /// The options that every form has.
     pub common: Common,
-    /// Seconds between samples.
+    /// Seconds between two samples.
     pub interval: u64,
 }
 

@@ -6,7 +6,7 @@ use super::words::{lines, sections, sorting};
 use super::{Call, Common, DEFAULT_INTERVAL, Dashboard, Form, Lines, Reports, Timing, Wrong};
 use crate::time::{Span, Stamp, span};
 
-/// Everything that was given, not yet understood.
+/// The options and operands of the command line, not checked yet.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "one for each option")]
 pub(super) struct Given {
@@ -32,7 +32,7 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// Returns whether there is an option that only Solaris 11 has.
+    /// Returns whether an option is given that only Solaris 11 has.
     pub(super) fn is_of_solaris(&self) -> bool {
         !(self.resources.is_empty()
             && self.names.is_empty()
@@ -43,7 +43,7 @@ impl Given {
             || self.parseable
     }
 
-    /// Returns true if an option selects or sorts rows, which JSON always has in full.
+    /// Returns true if an option selects or sorts rows: JSON always has all rows.
     fn is_narrow(&self) -> bool {
         let lists = [&self.resources, &self.names, &self.sort];
         self.stamp.is_some() || lists.into_iter().any(|list| !list.is_empty())
@@ -64,7 +64,7 @@ impl Given {
         }
     }
 
-    /// The interval in seconds, if there is one.
+    /// Returns the interval in seconds, if it is given.
     pub(super) fn interval(&self) -> Result<Option<u64>, Wrong> {
         let Some(word) = self.operands.first() else {
             return Ok(None);
@@ -76,7 +76,8 @@ impl Given {
         }
     }
 
-    /// Another operand in seconds; none for no end. A plain number counts intervals.
+    /// Returns the operand at a position in seconds; `None` for no end. A plain number counts
+    /// intervals.
     fn period(&self, place: usize, what: &str, interval: u64) -> Result<Option<u64>, Wrong> {
         let Some(word) = self.operands.get(place) else {
             return Ok(None);
@@ -156,7 +157,7 @@ impl Given {
         self.at_most(3)?;
         let interval = match self.interval()? {
             Some(interval) => interval,
-            // JSON without an interval is one sample.
+            // JSON without an interval prints one sample.
             None if self.json && self.operands.is_empty() => 1,
             None => return Err(Wrong("Interval required.".to_owned())),
         };

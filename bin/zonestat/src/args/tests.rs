@@ -1,4 +1,4 @@
-//! Tests which form a command line selects, and which command lines are refused.
+//! Tests of the form that a command line selects, and of the command lines that are refused.
 
 use stat::Resource;
 use stat::report::Kind;

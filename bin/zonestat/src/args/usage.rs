@@ -1,4 +1,4 @@
-//! The texts that `--help` and a wrong command line show.
+//! The texts for `--help` and for a wrong command line.
 
 macro_rules! usage {
     () => {
@@ -16,7 +16,7 @@ usage: zonestat [-z zonelist] [-r reslist] [-n namelist] [-T u|d|i] [-R reports]
 /// The synopsis.
 pub const USAGE: &str = usage!();
 
-/// All there is to know.
+/// The text of `--help`.
 pub const HELP: &str = concat!(
     usage!(),
     "

@@ -1,4 +1,4 @@
-//! Converts the words of -P, -r and -S.
+//! Parses the arguments of -P, -r and -S.
 
 use stat::Resource;
 
@@ -6,7 +6,7 @@ use super::{Lines, Section, Sort, Wrong};
 
 pub(super) type Line = fn(&mut Lines) -> &mut bool;
 
-/// The lines of a word of -P.
+/// Returns the lines that an argument of -P selects.
 pub(super) fn lines(word: &str) -> Option<Line> {
     let line: Line = match word {
         "resource" => |lines| &mut lines.resource,
@@ -82,7 +82,7 @@ pub(super) fn sections(words: &[String]) -> Result<Vec<Section>, Wrong> {
     if chosen.is_empty() {
         chosen.push(Section::Summary);
     }
-    // All sets of CPUs have the default one among them.
+    // The default set is one of all sets of CPUs.
     if chosen.contains(&Section::Psets) {
         chosen.retain(|section| *section != Section::DefaultPset);
     }

@@ -1,4 +1,4 @@
-//! Every layout, and the colon-separated form read by its grammar.
+//! Tests of every layout, and of the colon-separated form by its grammar.
 
 use insta::assert_snapshot;
 
@@ -106,7 +106,7 @@ fn the_header_comes_again() {
     for _ in 0..9 {
         text += &printer.print(&example::interval());
     }
-    // Seven lines each: every fourth.
+    // Each sample has seven lines, so every fourth sample has a header.
     assert_eq!(text.matches("Zonename").count(), 3);
 }
 

@@ -1,4 +1,4 @@
-//! The text read again by the grammar of each format, and by promtool where it is.
+//! Tests that parse the text by the grammar of each format, and with promtool if it is installed.
 
 #![allow(clippy::disallowed_macros)]
 
@@ -90,7 +90,7 @@ fn every_format_is_read_by_its_grammar() {
         assert_eq!(get("zone_cpu_cap_cpus"), Some(("gauge".to_owned(), 1)));
         assert!(families.values().all(|(_, samples)| *samples > 0));
     }
-    // The common format is valid as either format.
+    // The output of `--openmetrics` is valid in either format.
     assert_eq!(
         read(&page(Format::Both), Format::OpenMetrics),
         read(&page(Format::Both), Format::Prometheus)

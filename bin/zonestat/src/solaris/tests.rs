@@ -1,4 +1,4 @@
-//! Every layout, and the form for programs read by its grammar.
+//! Tests of every layout, and of the form for programs by its grammar.
 
 use insta::assert_snapshot;
 
@@ -277,13 +277,13 @@ fn order() {
     assert_eq!(names("-S pshru,name")[..2], [web, "guest"]);
 }
 
-/// A line of the form for programs, by the grammar of zonestat(8).
+/// A parsed line of the form for programs, by the grammar of zonestat(8).
 #[derive(Debug, PartialEq)]
 enum Parsed {
     Header,
     Footer,
     Resource,
-    /// Millionths or bytes of a user, and the user.
+    /// The use in millionths or bytes, and the name of the user.
     Use(String),
 }
 
@@ -430,7 +430,8 @@ fn programs_can_read_every_line() {
                 let wanted = Parsed::Use(name.to_owned());
                 parsed.iter().filter(|one| **one == wanted).count()
             };
-            // The summary, ten resources, a set of CPUs, three of ours, and two links.
+            // The summary, ten resources, a set of CPUs, three resources that only this program
+            // has, and two links.
             assert_eq!(of("web"), 17);
             assert_eq!(of("[total]"), 13);
         }

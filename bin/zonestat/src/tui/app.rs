@@ -1,4 +1,4 @@
-//! The state of the screen, and the effect of keys.
+//! The state of the full-screen view, and the effect of keys.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use stat::{Interval, Resource, Row};
 
 use crate::zones::Zones;
 
-/// Maximum number of intervals that are kept.
+/// Maximum number of intervals in the memory of the view.
 const MAX_INTERVALS: usize = 600;
 
-/// The shortest and the longest interval that keys can set.
+/// The intervals that keys can set, in seconds.
 const INTERVALS: [u64; 7] = [1, 2, 5, 10, 30, 60, 300];
 
 /// The key by which rows are sorted.
@@ -35,7 +35,7 @@ impl Order {
         Self::Id,
     ];
 
-    /// The column.
+    /// Returns the name of the column.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Cpu => "CPU",
@@ -61,27 +61,27 @@ impl Order {
     }
 }
 
-/// The view on the screen.
+/// The view that is on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum View {
-    /// All zones.
+    /// The list of all zones.
     List,
-    /// The chosen zone.
+    /// The selected zone.
     Zone,
-    /// The keys.
+    /// The list of keys.
     Help,
 }
 
-/// The action after a key.
+/// The action that follows a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Go,
-    /// The interval is shorter now.
+    /// The interval was made shorter.
     Sooner,
     Leave,
 }
 
-/// The state of the screen.
+/// The state of the full-screen view.
 #[derive(Debug)]
 pub(super) struct App {
     zones: Zones,
@@ -93,11 +93,11 @@ pub(super) struct App {
     pub order: Order,
     pub reverse: bool,
     pub paused: bool,
-    /// Part of the names that are listed.
+    /// The list shows only zones whose name contains this text.
     pub filter: String,
-    /// The filter is being typed.
+    /// True while the user types the filter.
     pub typing: bool,
-    /// The chosen zone, by name: it keeps being chosen where rows change places.
+    /// The name of the selected zone, which stays selected when the rows change places.
     pub chosen: Option<String>,
 }
 
@@ -119,7 +119,7 @@ impl App {
         }
     }
 
-    /// Takes an interval in; while paused it is only remembered.
+    /// Stores an interval, and shows it unless the view is paused.
     pub(super) fn show(&mut self, interval: Interval) {
         self.history.add(&interval);
         if !self.paused {
@@ -127,7 +127,7 @@ impl App {
         }
     }
 
-    /// The rows of the list in their order.
+    /// Returns the rows of the list in their order.
     pub(super) fn rows(&self) -> Vec<&Row> {
         let Some(interval) = &self.shown else {
             return Vec::new();
@@ -142,14 +142,15 @@ impl App {
         rows
     }
 
-    /// The place of the chosen zone in the list; the first where it is not there.
+    /// Returns the position of the selected zone in the list; the first position if the zone is not
+    /// in the list.
     pub(super) fn place(&self, rows: &[&Row]) -> usize {
         let chosen = self.chosen.as_deref();
         let place = rows.iter().position(|row| Some(&*row.name) == chosen);
         place.unwrap_or_default()
     }
 
-    /// Acts on a key.
+    /// Performs the action of a key.
     pub(super) fn press(&mut self, key: KeyEvent) -> Next {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
@@ -214,7 +215,7 @@ impl App {
             KeyCode::Backspace => {
                 self.filter.pop();
             }
-            // Longer than any name it need not be.
+            // The filter need not be longer than a zone's name.
             KeyCode::Char(character) if self.filter.len() < 64 => self.filter.push(character),
             _ => {}
         }
@@ -294,7 +295,7 @@ mod tests {
         assert_eq!(names(&app).len(), 2);
         press(&mut app, "\u{1b}");
         assert_eq!(names(&app).len(), 5);
-        // In the filter q is a letter.
+        // In the filter, q is a letter.
         assert_eq!(press(&mut app, "/q"), Next::Go);
         assert_eq!(press(&mut app, "\u{1b}q"), Next::Leave);
     }

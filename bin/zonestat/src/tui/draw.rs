@@ -1,4 +1,4 @@
-//! The screen, drawn.
+//! Draws the full-screen view.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -16,7 +16,7 @@ use crate::time::Stamp;
 /// Number of columns that show a zone's last intervals in the list.
 const TREND_COLUMNS: usize = 20;
 
-/// Eighths of a character's height.
+/// Characters with zero to eight eighths of a full height.
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 const KEYS: &str =
@@ -37,7 +37,7 @@ up, down, j, k      choose a zone; also page up and down, home, end
  Memory is what the kernel charges the zone with, cached files included; what
  several zones share is charged to one of them.";
 
-/// Draws everything.
+/// Draws the whole screen.
 pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App) {
     let [head, bars, body, foot] = Layout::vertical([
         Constraint::Length(1),
@@ -96,7 +96,7 @@ fn title(app: &App) -> String {
     text
 }
 
-/// Returns the host's resources and their used parts, a bar for each.
+/// Returns the host's resources and their used parts, with a bar for each.
 fn totals(interval: &Interval, colour: bool) -> Vec<Line<'static>> {
     let line = |name: &str, resource: Resource, show: fn(u64, Reader) -> String| {
         let used = interval.total.figures[resource];
@@ -127,13 +127,13 @@ fn totals(interval: &Interval, colour: bool) -> Vec<Line<'static>> {
     ]
 }
 
-/// Hundredths of a percent as a bar.
+/// Returns hundredths of a percent as a bar.
 fn bar(part: u64, width: usize) -> String {
     let full = usize::try_from(part.min(10_000)).unwrap_or_default() * width / 10_000;
     "|".repeat(full) + &" ".repeat(width - full)
 }
 
-/// A colour for a part of a whole. It says nothing that the number does not say.
+/// Returns a colour for a part of a whole. The colour adds nothing to the number.
 fn heat(part: Option<u64>, colour: bool) -> Style {
     if !colour {
         return Style::new();
@@ -145,7 +145,7 @@ fn heat(part: Option<u64>, colour: bool) -> Style {
     })
 }
 
-/// The last points as characters, the newest last. `most` is as high as can be.
+/// Returns the last points as characters, the newest last. `most` is the value of a full character.
 fn trend(points: &[u64], most: u64, width: usize) -> String {
     let last = &points[points.len().saturating_sub(width)..];
     let mut text = " ".repeat(width - last.len());
@@ -237,7 +237,7 @@ fn list(frame: &mut Frame<'_>, app: &App, area: Rect) {
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-/// More of the chosen zone.
+/// Draws the figures of the selected zone.
 fn zone(frame: &mut Frame<'_>, app: &App, area: Rect) {
     let rows = app.rows();
     let (Some(interval), Some(row)) = (&app.shown, rows.get(app.place(&rows))) else {
