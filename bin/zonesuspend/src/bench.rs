@@ -1,6 +1,6 @@
-//! Measures the speed of suspend and resume here, and the limits of memory, processors and disk.
-//! Every round runs each test once, so that other work of the host affects all tests alike; ratios
-//! are computed within a round.
+//! Measures the speed of suspend and resume on this host, and the limits of memory, processors and
+//! disk. Every round runs each test once, so that other work of the host affects all tests alike;
+//! ratios are computed within a round.
 
 mod memory;
 mod qemu;
@@ -21,34 +21,34 @@ use trial::Trial;
 
 /// The measurements to make.
 pub struct Plan<'a> {
-    /// The image.
+    /// The path of the trial image.
     pub file: &'a Path,
-    /// Bytes.
+    /// The size of the memory, in bytes.
     pub memory: usize,
     pub rounds: usize,
-    /// At most.
+    /// The maximum number of threads.
     pub threads: NonZero<usize>,
-    /// The folder of the files of memory.
+    /// The folder whose files fill the memory.
     pub folder: Option<&'a Path>,
-    /// True if QEMU's own way is measured, too.
+    /// True if QEMU's own migration to a file is measured, too.
     pub qemu: bool,
     /// True if only the most important tests run: adaptive and lz4 with all threads, lz4 with one
     /// thread, and their baselines.
     pub brief: bool,
 }
 
-/// Bytes of memory that are free, or could be.
+/// Returns the bytes of memory that the kernel reports as available.
 fn available() -> usize {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("MemAvailable:"));
     let kibibytes = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-    // Where that is not said, the one who calls must know.
+    // If the kernel does not report it, the caller must know.
     kibibytes.map_or(usize::MAX, |number: usize| number.saturating_mul(1024))
 }
 
-/// The ways to save.
+/// The codecs to measure.
 const CHOICES: [(&str, Choice); 4] = [
     ("adaptive", Choice::Adaptive),
     ("raw", Choice::Always(Codec::Raw)),
@@ -56,7 +56,7 @@ const CHOICES: [(&str, Choice); 4] = [
     ("zstd", Choice::Always(Codec::Zstd)),
 ];
 
-/// Removes the trial image, however it ends.
+/// Removes the trial image when it is dropped.
 struct Remove<'a>(&'a Path);
 
 impl Drop for Remove<'_> {
@@ -86,7 +86,7 @@ pub fn run(plan: &Plan<'_>) -> Result<Report> {
         1 => vec![plan.threads],
         _ => vec![NonZero::<usize>::MIN, plan.threads],
     };
-    // Once unmeasured: pages of the file and of the program are there.
+    // One save without a measurement, which brings the file and the program into the page cache.
     trial.save(Choice::Adaptive, Io::Auto, plan.threads)?;
     for number in 0..plan.rounds {
         report.begin();
@@ -114,7 +114,7 @@ struct Round<'a> {
     trial: &'a Trial<'a>,
     memory: &'a Memory,
     threads: NonZero<usize>,
-    /// True if these are all threads of the plan.
+    /// True if the round uses all threads of the plan.
     is_widest: bool,
     /// True in the first round.
     is_first: bool,
@@ -133,8 +133,8 @@ impl Round<'_> {
         !self.plan.brief
     }
 
-    /// Returns whether more tests run than the one that shows how lz4 scales, which is all that a
-    /// brief run makes with one thread.
+    /// Returns whether more tests run than the one that shows how lz4 scales. A brief run makes
+    /// only that test with one thread.
     fn has_many(&self) -> bool {
         self.is_whole() || self.is_widest
     }
@@ -172,7 +172,7 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Measures the ways to save, and those of QEMU.
+    /// Measures each way to save, and QEMU's ways.
     fn save(&self, report: &mut Report) -> Result<()> {
         for (name, choice) in CHOICES {
             let telling = name == "lz4" || (name == "adaptive" && self.has_many());
@@ -199,7 +199,7 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Measures the ways to restore.
+    /// Measures each way to restore.
     fn restore(&self, report: &mut Report) -> Result<()> {
         let (trial, threads) = (self.trial, self.threads);
         for (name, choice) in &CHOICES[..3] {

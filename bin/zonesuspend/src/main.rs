@@ -1,4 +1,4 @@
-//! zonesuspend(8): looks at suspend images, and measures how fast they are made.
+//! zonesuspend(8): shows and checks suspend images, and measures the speed of suspend and resume.
 
 #[macro_use(eprint, eprintln, print)]
 extern crate cli;
@@ -97,11 +97,11 @@ fn parse(words: Vec<OsString>) -> Result<(&'static str, Options), Unrun> {
     Err(Unrun::Usage(problem.to_owned(), Some(verb)))
 }
 
-/// The number that follows an option.
+/// Returns the number that follows an option.
 fn count(words: &mut lexopt::Parser) -> Result<NonZero<usize>, String> {
     let value = words.value().map_err(|error| error.to_string())?;
     let number = value.to_str().and_then(|text| text.parse().ok());
-    // More makes no sense anywhere, and is refused before it is multiplied.
+    // A larger number is refused before it is multiplied.
     let number = number.filter(|number: &NonZero<usize>| number.get() <= 1 << 24);
     number.ok_or_else(|| format!("{}: not a number in range", value.to_string_lossy()))
 }

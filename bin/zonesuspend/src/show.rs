@@ -14,7 +14,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the properties that are known without the key.
+/// Returns the properties that can be read without the key.
 pub fn outside(header: &Header, size: u64, json: bool) -> String {
     if json {
         return to_json(&json!({
@@ -32,7 +32,7 @@ pub fn outside(header: &Header, size: u64, json: bool) -> String {
     text
 }
 
-/// Chunks of an image by their codec.
+/// The number of an image's chunks for each codec.
 #[derive(Serialize)]
 struct Counts {
     zero: u64,
@@ -41,7 +41,7 @@ struct Counts {
     zstd: u64,
 }
 
-/// All that is known of an image.
+/// Returns all properties of an image.
 pub fn image(image: &Image, json: bool) -> String {
     let (header, index) = (image.header(), image.index());
     let mut counts = Counts {
@@ -100,7 +100,7 @@ pub fn image(image: &Image, json: bool) -> String {
     text
 }
 
-/// Returns the message of verify about an image that is whole.
+/// Returns the message of verify about an intact image.
 pub fn verified(path: &Path, restored: Restored, json: bool) -> String {
     let seconds = restored.took.as_secs_f64();
     if json {
@@ -128,7 +128,7 @@ fn line(text: &mut String, name: &str, value: &str) {
     let _ = writeln!(text, "{name:>9}: {value}");
 }
 
-/// Data as JSON, for `-j`.
+/// Returns data as JSON, for `-j`.
 pub fn to_json(value: &impl Serialize) -> String {
     // These are plain data: they always have a JSON form.
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"

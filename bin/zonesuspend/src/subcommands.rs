@@ -1,9 +1,9 @@
-//! The table of subcommands. It is only data: the manual page and the shells'
-//! completions are made from it too (tools/generate).
+//! The table of subcommands. It is pure data: tools/generate makes the manual page and the shells'
+//! completions from it.
 
 use cli::command::{Program, Subcommand};
 
-/// The program.
+/// The description of the program.
 pub const PROGRAM: Program = Program {
     name: "zonesuspend",
     options: "",
@@ -14,7 +14,7 @@ pub const PROGRAM: Program = Program {
     ],
 };
 
-/// Every subcommand, in the order of help.
+/// Every subcommand, in the order in which the help lists them.
 pub const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "inspect",

@@ -1,4 +1,4 @@
-//! Memory as a guest has it: files of /usr, and zeros.
+//! Memory that resembles a guest's: the content of files of /usr, and zeros.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -17,7 +17,7 @@ const MAX_RUN_PAGES: usize = 1024;
 pub struct Memory {
     pub file: File,
     pub length: usize,
-    /// Bytes in pages that are not all zeros.
+    /// Number of bytes in pages that are not all zeros.
     pub nonzero: usize,
     folder: Option<PathBuf>,
 }
@@ -43,7 +43,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Memory of the same size and kind, with nothing in it.
+    /// Returns empty memory of the same size and kind.
     pub fn empty(&self) -> Result<File> {
         new_file(self.folder.as_deref(), self.length)
     }
@@ -81,7 +81,7 @@ fn new_file(folder: Option<&Path>, length: usize) -> Result<File> {
     let file = match folder {
         None => File::from(rustix::fs::memfd_create("bench", MemfdFlags::CLOEXEC)?),
         Some(folder) => {
-            // Without a name: nothing is left however this ends.
+            // The file has no name: the kernel removes it when the process ends.
             let flags = rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR;
             let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
             let file = rustix::fs::open(folder, flags, mode);
@@ -92,7 +92,7 @@ fn new_file(folder: Option<&Path>, length: usize) -> Result<File> {
     Ok(file)
 }
 
-/// The files below /usr, one behind the other, again from the first when they end.
+/// Reads the files below /usr one after another, and starts again after the last.
 struct Files {
     folders: Vec<PathBuf>,
     files: Vec<PathBuf>,

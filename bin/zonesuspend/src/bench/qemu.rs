@@ -1,5 +1,5 @@
-//! QEMU's own way to write the same memory to a file: a machine that never runs has it as
-//! its memory, and is migrated.
+//! Measures how fast QEMU writes the same memory to a file. A virtual machine that never runs has
+//! it as its memory, and QEMU migrates the machine to a file.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -17,33 +17,33 @@ use vm::qmp::Monitor;
 use super::memory::Memory;
 use super::trial::Rate;
 
-/// Timeout of a command that acts at once.
+/// Timeout of a QMP command that acts at once.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Timeout of the slowest way with the largest memory.
+/// Timeout of a migration: enough for the slowest program with the largest memory.
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(1800);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Ways to write the memory: their names, and the program through which the memory is piped.
+/// The ways to write the memory: their names, and the program through which QEMU pipes the memory.
 pub const WAYS: [(&str, Option<&str>); 3] = [
     ("plain", None),
     ("zstd -T0", Some("zstd -T0 -q -c")),
     ("zstd -1 -T0", Some("zstd -1 -T0 -q -c")),
 ];
 
-/// The one that we must be quicker than.
+/// The way of QEMU that our suspend must beat.
 pub const TELLING: &str = "zstd -T0";
 
-/// Memory in a file.
+/// Memory that was written to a file.
 pub struct Written {
     pub written: Rate,
     pub synced: Rate,
-    /// The file, in the time until it was synced.
+    /// The rate of the file, in the time until it was synced.
     pub stored: Rate,
 }
 
-/// A QEMU with the memory.
+/// A QEMU process that has the memory.
 struct Qemu {
     child: Child,
     monitor: Monitor,
@@ -56,7 +56,7 @@ impl Drop for Qemu {
     }
 }
 
-/// Removes a file, however this ends.
+/// Removes a file when it is dropped.
 struct Remove(PathBuf);
 
 impl Drop for Remove {
@@ -65,7 +65,7 @@ impl Drop for Remove {
     }
 }
 
-/// Has QEMU write the memory to a file beside `path`, through a program if one is given.
+/// Makes QEMU write the memory to a file beside `path`, through a program if one is given.
 pub fn write(path: &Path, memory: &Memory, through: Option<&str>) -> Result<Written> {
     let beside = |end: &str| {
         let mut name = path.as_os_str().to_owned();
@@ -89,7 +89,7 @@ pub fn write(path: &Path, memory: &Memory, through: Option<&str>) -> Result<Writ
         }
         Some(program) => {
             // When QEMU reports the end, data may still be in the program's pipe: the file gets its
-            // name when the program has ended.
+            // name after the program has ended.
             let _part = beside(".qemu-part");
             let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
             let part = quoted(&format!("{name}-part"));

@@ -1,4 +1,4 @@
-//! The slowest and the median of all rounds, and ratios within rounds.
+//! Reports the slowest and the median round, and ratios within rounds.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use suspend::Saved;
 use super::Plan;
 use super::trial::{Felt, Rate};
 
-/// Something that was measured once a round.
+/// A value that is measured once in each round.
 #[derive(Debug, Serialize)]
 struct Row {
     name: String,
@@ -16,7 +16,7 @@ struct Row {
     rounds: Vec<f64>,
 }
 
-/// Everything that was measured.
+/// All values and ratios of a run.
 #[derive(Debug, Serialize)]
 pub struct Report {
     memory_bytes: usize,
@@ -27,7 +27,8 @@ pub struct Report {
     round: usize,
 }
 
-/// The ratios: name, measured row, and the rows it is compared with; all threads in place of `{}`.
+/// The ratios: name, measured row, and the rows with which it is compared. `{}` stands for the
+/// number of all threads.
 const RATIOS: [(&str, &str, &[&str]); 11] = [
     (
         "adaptive / slower of disk and memory",
@@ -100,7 +101,7 @@ impl Report {
         }
     }
 
-    /// Begins a round.
+    /// Starts a round.
     pub fn begin(&mut self) {
         self.round += 1;
         eprintln!("zonesuspend: round {}", self.round);
@@ -155,7 +156,7 @@ impl Report {
         Some(&row.rounds)
     }
 
-    /// The ratios of each round.
+    /// Returns the ratios of each round.
     fn ratios(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for (name, what, with) in RATIOS {
@@ -213,12 +214,12 @@ impl Report {
 }
 
 impl Row {
-    /// The worst round, and the one in the middle.
+    /// Returns the worst round and the median round.
     fn summary(&self) -> (f64, f64) {
         let mut sorted = self.rounds.clone();
         sorted.sort_by(f64::total_cmp);
         let worst = match self.unit {
-            // Of times the longest is.
+            // The worst time is the longest.
             "ms" => sorted.last(),
             _ => sorted.first(),
         };

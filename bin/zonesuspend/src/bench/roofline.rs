@@ -1,4 +1,4 @@
-//! Measures the limits of this host.
+//! Measures the limits of this host's memory, processors and disk.
 
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
@@ -22,7 +22,7 @@ use super::trial::{Clock, Rate};
 const BUFFER: usize = 2 << 20;
 const BUFFERS: usize = 4;
 
-/// Calls `work` with the number of each thread, at the same time.
+/// Calls `work` with the number of each thread, on all threads at the same time.
 fn on_threads(
     threads: NonZero<usize>,
     bytes: usize,
@@ -51,7 +51,7 @@ pub fn copy(memory: &Memory, threads: NonZero<usize>) -> Result<Rate> {
     })
 }
 
-/// The same, and looks for pages of zeros.
+/// As [`copy`], and looks for pages of zeros.
 pub fn scan(memory: &Memory, threads: NonZero<usize>) -> Result<Rate> {
     chunks(memory, threads, memory.length, || {
         |chunk: &[u8]| {
@@ -60,7 +60,7 @@ pub fn scan(memory: &Memory, threads: NonZero<usize>) -> Result<Rate> {
     })
 }
 
-/// The same, and packs pages that are not zeros by lz4; only these pages count.
+/// As [`scan`], and compresses pages that are not zeros with lz4; only these pages count.
 pub fn pack(memory: &Memory, threads: NonZero<usize>) -> Result<Rate> {
     chunks(memory, threads, memory.nonzero, || {
         let (mut packer, mut out) = (Packer::new(), vec![0; PACK_ROOM]);
@@ -72,8 +72,8 @@ pub fn pack(memory: &Memory, threads: NonZero<usize>) -> Result<Rate> {
     })
 }
 
-/// Reads all of the memory and does something with each chunk; `with` makes the worker of
-/// each thread.
+/// Reads all of the memory and calls a worker with each chunk; `with` creates the worker of each
+/// thread.
 fn chunks<W: FnMut(&[u8])>(
     memory: &Memory,
     threads: NonZero<usize>,
@@ -94,14 +94,14 @@ fn chunks<W: FnMut(&[u8])>(
     })
 }
 
-/// Gets pages for as much memory, all zeros, which every restore needs. Once unmeasured,
-/// for in a virtual machine the first touch of a page may be one of its host's.
+/// Populates as many pages as the memory has with zeros, as every restore must. A first run is not
+/// measured: in a virtual machine, the first touch of a page may allocate a page on its host.
 pub fn populate(memory: &Memory, threads: NonZero<usize>) -> Result<Rate> {
     touch(memory, threads)?;
     touch(memory, threads)
 }
 
-/// Has pages of the machine at hand for as much memory.
+/// Touches as many pages as the memory has, so that the host of a virtual machine allocates them.
 pub fn touch(memory: &Memory, threads: NonZero<usize>) -> Result<Rate> {
     let file = memory.empty()?;
     let mapping = memory.map(&file)?;
@@ -114,7 +114,7 @@ pub fn touch(memory: &Memory, threads: NonZero<usize>) -> Result<Rate> {
     })
 }
 
-/// Seals as many bytes, a chunk at a time, in the cache.
+/// Encrypts this number of bytes, a chunk at a time, in the processor's cache.
 pub fn seal(length: usize, threads: NonZero<usize>) -> Result<Rate> {
     let share = length / threads.get() / CHUNK;
     on_threads(threads, share * threads.get() * CHUNK, |_| {
@@ -136,8 +136,8 @@ pub struct Disk {
     pub read: Rate,
 }
 
-/// Writes as many bytes of noise past the page cache, by io_uring where there is one, to
-/// space that was reserved, and reads them past it.
+/// Writes this number of random bytes around the page cache, with io_uring if the kernel has it, to
+/// space that was reserved, and reads them around the page cache.
 pub fn disk(path: &Path, length: usize, threads: NonZero<usize>) -> Result<Disk> {
     let share = length.div_ceil(threads.get() * BUFFER) * BUFFER;
     let open = |flags: OFlags| {
@@ -151,7 +151,7 @@ pub fn disk(path: &Path, length: usize, threads: NonZero<usize>) -> Result<Disk>
     let began = Instant::now();
     let whole = (share * threads.get()) as u64;
     let flags = rustix::fs::FallocateFlags::empty();
-    // Slower without it where a file system has none.
+    // A file system without fallocate is slower, but works.
     let _ = rustix::fs::fallocate(&file, flags, 0, whole);
     on_threads(threads, 0, |one| write(&file, (one * share) as u64, share))?;
     let written = began.elapsed();
@@ -169,7 +169,7 @@ pub fn disk(path: &Path, length: usize, threads: NonZero<usize>) -> Result<Disk>
     })
 }
 
-/// Reads one after the other: more at once are no quicker on every disk.
+/// Reads one block after another: several reads at once are not faster on every disk.
 fn read(file: &File, start: u64, length: usize) -> Result<()> {
     let mut buffer = Buffer::new(BUFFER);
     for offset in (start..start + length as u64).step_by(BUFFER) {

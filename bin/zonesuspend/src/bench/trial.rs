@@ -1,4 +1,4 @@
-//! A suspend, one resume.
+//! Runs one suspend or one resume.
 
 use std::hint::black_box;
 use std::io;
@@ -21,12 +21,12 @@ use sys::userfault::{Userfault, Whose};
 
 use super::memory::Memory;
 
-/// Bytes in a time.
+/// A number of bytes and the time that they took.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     pub bytes: usize,
     pub took: Duration,
-    /// Of all processors together: this does not depend on who else wants them.
+    /// The CPU time of all processors together: it does not depend on other processes.
     pub cpu: Option<Duration>,
 }
 
@@ -39,7 +39,7 @@ impl Rate {
         }
     }
 
-    /// MB (10^6 bytes) a second.
+    /// Returns the rate in MB (10^6 bytes) per second.
     pub fn megabytes(self) -> f64 {
         // Not exact beyond 2^53, which is never reached.
         #[allow(clippy::cast_precision_loss)]
@@ -48,7 +48,7 @@ impl Rate {
     }
 }
 
-/// The time since something, on the wall and on the processors.
+/// The elapsed time and the CPU time since a moment.
 pub struct Clock(Instant, Duration);
 
 impl Clock {
@@ -81,11 +81,11 @@ pub struct Trial<'a> {
 #[derive(Clone)]
 pub struct Felt {
     pub paged: Paged,
-    /// Until the guest had looked at a hundred pages here and there.
+    /// The time until the guest had read a hundred scattered pages.
     pub hundred: Duration,
 }
 
-/// Number of pages that a guest reads before it shows a sign of life.
+/// Number of pages that a guest reads before it can answer.
 const FIRST_PAGES: usize = 100;
 
 impl Trial<'_> {
@@ -111,7 +111,7 @@ impl Trial<'_> {
         Ok((saved, clock.rate(self.memory.nonzero)))
     }
 
-    /// Restores the image to new memory, and compares that if asked.
+    /// Restores the image to new memory, and compares both if `compare` is set.
     pub fn restore(&self, threads: NonZero<usize>, compare: bool) -> Result<Rate> {
         let file = self.memory.empty()?;
         let target = self.memory.map(&file)?;
@@ -137,7 +137,7 @@ impl Trial<'_> {
         Ok(rate)
     }
 
-    /// Opens every chunk of the image, and keeps none.
+    /// Opens every chunk of the image, and discards it.
     pub fn verify(&self, threads: NonZero<usize>) -> Result<Rate> {
         let clock = Clock::start();
         let image = Image::open(self.file, self.key)?;
@@ -149,7 +149,7 @@ impl Trial<'_> {
         Ok(clock.rate(self.memory.nonzero))
     }
 
-    /// Restores while a thread looks at pages; `None` where the kernel has no way.
+    /// Restores while a thread reads pages; returns `None` if the kernel lacks userfaultfd.
     pub fn page_in(&self, threads: NonZero<usize>) -> Result<Option<Felt>> {
         let made = Userfault::new(Whose::Programs).and_then(|one| one.agree().map(|()| one));
         let Ok(faults) = made else { return Ok(None) };
@@ -172,7 +172,7 @@ impl Trial<'_> {
             let looking = scope.spawn(|| look(&guest, &quit, &hundred));
             let paged = pager.run(&loading);
             if paged.is_err() {
-                // It waits for pages that will not come.
+                // The thread waits for pages that nobody will restore.
                 let _ = faults.disarm(guest.address(), guest.length() as u64);
             }
             quit.store(true, Ordering::Relaxed);
@@ -189,7 +189,7 @@ impl Trial<'_> {
     }
 }
 
-/// Looks at one page after another, here and there.
+/// Reads scattered pages one after another.
 fn look(guest: &Mapping, quit: &AtomicBool, hundred: &AtomicU64) -> io::Result<()> {
     let began = Instant::now();
     let mut random = 0x1234_5678_9abc_def1_u64;
