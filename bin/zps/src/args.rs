@@ -1,4 +1,4 @@
-//! The command line.
+//! Parses the command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ usage: zps [-AefZwj] [-z zone[,zone]...] [-p pid[,pid]...] [-o format] [-R root]
        zps --help
 ";
 
-/// All there is to know.
+/// The text of `--help`.
 pub const HELP: &str = "\
 usage: zps [-AefZwj] [-z zone[,zone]...] [-p pid[,pid]...] [-o format] [-R root]
 
@@ -76,20 +76,20 @@ Examples:
 /// The request on the command line.
 #[derive(Debug)]
 pub enum Input {
-    /// Help.
+    /// Show the help.
     Help,
-    /// A list.
+    /// Print a list.
     List(Args),
 }
 
-/// A list to print.
+/// The options of a list.
 #[derive(Debug, Default)]
 pub struct Args {
     /// `-R`.
     pub root: Option<PathBuf>,
-    /// `-z`, taken apart at commas.
+    /// `-z`, split at commas.
     pub zones: Vec<String>,
-    /// `-p`; empty for all.
+    /// `-p`; empty for all processes.
     pub pids: Vec<i32>,
     /// `-o`.
     format: Vec<Column>,
@@ -106,7 +106,7 @@ pub struct Args {
 pub struct Column {
     /// The field that is shown.
     pub field: &'static Field,
-    /// Over it; may be empty.
+    /// The header above the column; may be empty.
     pub header: String,
 }
 
@@ -120,7 +120,7 @@ impl Column {
 }
 
 impl Args {
-    /// The columns in their order.
+    /// Returns the columns in their order.
     pub fn columns(&self) -> Vec<Column> {
         let mut columns = if !self.format.is_empty() {
             self.format.clone()
@@ -145,7 +145,7 @@ impl Args {
 
 const SHORT: [&str; 4] = ["pid", "tty", "time", "comm"];
 
-/// The columns of -f with the headers that they have there.
+/// The columns of -f and their headers.
 const FULL: [(&str, &str); 8] = [
     ("user", "UID"),
     ("pid", "PID"),
@@ -157,7 +157,7 @@ const FULL: [(&str, &str); 8] = [
     ("args", "CMD"),
 ];
 
-/// Reads the command line; `words` are those behind the program's name.
+/// Parses the command line; `words` are the arguments after the program's name.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Input, String> {
     let mut args = Args::default();
     let mut words = lexopt::Parser::from_args(words);
@@ -191,7 +191,7 @@ fn text(words: &mut lexopt::Parser) -> Result<String, String> {
     word.string().map_err(|error| error.to_string())
 }
 
-/// `web1,db` taken apart; a comma inside brackets is of a range.
+/// Splits `web1,db` at its commas; a comma inside brackets belongs to a range.
 fn zones(list: &str) -> Result<Vec<String>, String> {
     let mut zones = vec![String::new()];
     let mut in_range = false;
@@ -208,7 +208,7 @@ fn zones(list: &str) -> Result<Vec<String>, String> {
     Ok(zones)
 }
 
-/// Takes one -o apart.
+/// Parses one argument of -o.
 fn format(mut list: &str) -> Result<Vec<Column>, String> {
     let mut columns = Vec::new();
     loop {

@@ -7,29 +7,29 @@ use serde::Serialize;
 use crate::process::{Host, Process};
 use crate::zones::Zone;
 
-/// A process with all that is needed to show it.
+/// A process with all data that its row shows.
 #[derive(Debug)]
 pub struct Row<'a> {
     /// The process.
     pub process: &'a Process,
-    /// Its zone.
+    /// The zone of the process.
     pub zone: &'a Zone,
-    /// The host whose resources the percentages are of.
+    /// The host whose memory and uptime the percentages refer to.
     pub host: &'a Host,
-    /// Names of users.
+    /// The names of users by id.
     pub users: &'a BTreeMap<u32, String>,
 }
 
 /// A column.
 #[derive(Debug)]
 pub struct Field {
-    /// Its names, ours first.
+    /// The names of the column; the first is the one that JSON and help use.
     names: &'static [&'static str],
     /// The header unless -o gives another.
     pub header: &'static str,
-    /// Numbers stand at the right.
+    /// True for a column of numbers, which is aligned to the right.
     pub is_number: bool,
-    /// Its text for a process; may hold anything.
+    /// Returns the column's text for a process; the text may hold any character.
     pub show: fn(&Row<'_>) -> String,
 }
 
@@ -129,7 +129,7 @@ static FIELDS: &[Field] = &[
     text(&["cgroup"], "CGROUP", |row| row.process.cgroup.clone()),
 ];
 
-/// The column of a name.
+/// Returns the column with a name.
 pub fn find(name: &str) -> Option<&'static Field> {
     FIELDS.iter().find(|field| field.names.contains(&name))
 }
@@ -141,7 +141,7 @@ pub struct Json {
     zone_id: u32,
     pid: i32,
     ppid: i32,
-    /// As the zone numbers it.
+    /// The process id in the zone.
     zone_pid: i32,
     pgid: i32,
     sid: i32,
@@ -180,7 +180,7 @@ impl Row<'_> {
             .unwrap_or_default()
     }
 
-    /// Everything.
+    /// Returns all columns as JSON.
     pub fn json(&self) -> Json {
         let process = self.process;
         let tty = Some(terminal(process.tty)).filter(|name| name != NO_TERMINAL);
@@ -214,7 +214,7 @@ fn tenths(number: u64) -> String {
     format!("{}.{}", number / 10, number % 10)
 }
 
-/// `[D-]HH:MM:SS`.
+/// Returns seconds as `[D-]HH:MM:SS`.
 fn clock(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     let rest = format!("{:02}:{:02}:{:02}", hours % 24, minutes % 60, seconds % 60);
@@ -227,7 +227,7 @@ fn clock(seconds: u64) -> String {
 
 const NO_TERMINAL: &str = "?";
 
-/// A terminal by its device number, as stat has it.
+/// Returns the name of a terminal for its device number in /proc/PID/stat.
 fn terminal(device: u32) -> String {
     let major = (device >> 8) & 0xfff;
     let minor = (device & 0xff) | ((device >> 12) & 0xf_ff00);

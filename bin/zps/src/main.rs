@@ -1,4 +1,4 @@
-//! zps(1): processes and the zones they are in.
+//! zps(1): lists processes and their zones.
 //!
 //! | file | holds |
 //! |---|---|
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         return ExitCode::from(status);
     }
     let status = match run(&args) {
-        // As every ps: nothing to show is a failure in a script.
+        // As in every ps, an empty list is a failure, so that scripts can test for it.
         Ok(0) => cli::status::ERROR,
         Ok(_) => cli::status::OK,
         Err(text) => {
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     cli::output::end("zps", status)
 }
 
-/// Prints the processes; how many there were.
+/// Prints the processes. Returns their number.
 fn run(args: &Args) -> Result<usize, String> {
     let zones = match cli::current_zone() {
         Some(zone) => Zones::inside(zone),
@@ -92,7 +92,7 @@ fn run(args: &Args) -> Result<usize, String> {
     Ok(rows.len())
 }
 
-/// The columns of the terminal that is written to, if it is one.
+/// Returns the width of the output's terminal in columns, if the output is a terminal.
 fn terminal_width() -> Option<usize> {
     let stdout = std::io::stdout();
     if !stdout.is_terminal() {
@@ -102,8 +102,8 @@ fn terminal_width() -> Option<usize> {
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// Names of user ids, from the password file alone: other sources of names need the C
-/// library's plug-ins, and an id is then shown as a number.
+/// Returns the names of user ids, from the password file alone: other sources of names need
+/// plug-ins of the C library. An id without a name is shown as a number.
 fn users() -> BTreeMap<u32, String> {
     let text = process::read_bounded("/etc/passwd").unwrap_or_default();
     let mut users = BTreeMap::new();

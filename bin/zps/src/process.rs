@@ -4,61 +4,61 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-/// Ticks per second of the times in /proc, the same on every machine we run on.
+/// Ticks per second of the times in /proc; the same on every supported processor.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// Most that is read of a file in /proc, in bytes: a command line can be long.
+/// Maximum size of a file in /proc that is read, in bytes: a command line can be long.
 const MAX_SIZE: u64 = 4 << 20;
 
 /// A process at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// As this pid namespace numbers it.
+    /// The process id in this pid namespace.
     pub pid: i32,
-    /// Its parent; 0 when that is outside.
+    /// The process id of the parent; 0 if the parent is outside of this pid namespace.
     pub ppid: i32,
-    /// As its own pid namespace numbers it.
+    /// The process id in the process's own pid namespace.
     pub own_pid: i32,
-    /// Process group.
+    /// The process group.
     pub pgid: i32,
-    /// Session.
+    /// The session.
     pub sid: i32,
-    /// Device number of its terminal; 0 for none.
+    /// The device number of the process's terminal; 0 without a terminal.
     pub tty: u32,
-    /// The kernel's letter.
+    /// The kernel's letter for the state.
     pub state: char,
-    /// Real and effective user.
+    /// The real and the effective user id.
     pub uids: [u32; 2],
-    /// Effective group.
+    /// The effective group id.
     pub gid: u32,
-    /// Processor time used, in seconds.
+    /// The used processor time, in seconds.
     pub cpu_seconds: u64,
-    /// Start after the host's boot, in seconds.
+    /// The start of the process after the host's boot, in seconds.
     pub started: u64,
     /// The kernel's priority.
     pub priority: i64,
-    /// Nice value.
+    /// The nice value.
     pub nice: i64,
-    /// Threads.
+    /// The number of threads.
     pub threads: u64,
     /// Resident memory, in KiB.
     pub rss: u64,
     /// Virtual memory, in KiB.
     pub vsz: u64,
-    /// Name; may hold anything.
+    /// The name of the program; may hold any character.
     pub comm: String,
-    /// Command line, blanks between the words; may hold anything.
+    /// The command line with blanks between the words; may hold any character.
     pub args: String,
-    /// Control group, version 2.
+    /// The cgroup in the version 2 hierarchy.
     pub cgroup: String,
 }
 
-/// The host whose resources the percentages are of.
+/// The host whose memory and uptime the percentages refer to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Host {
-    /// Since boot, in seconds.
+    /// The time since the host's boot, in seconds.
     pub uptime: u64,
-    /// Memory, in KiB.
+    /// The size of the memory, in KiB.
     pub memory: u64,
 }
 
@@ -78,8 +78,8 @@ impl Host {
     }
 }
 
-/// The processes that this one can see, or those of them that are in `pids`, by number.
-/// A process that ends meanwhile is left out.
+/// Returns the processes that this process can see, or those of them that are in `pids`, sorted by
+/// id. A process that ends meanwhile is left out.
 pub fn all(pids: &[i32]) -> Vec<Process> {
     let mut numbers: Vec<i32> = if pids.is_empty() {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -98,7 +98,7 @@ fn one(pid: i32) -> Option<Process> {
     let folder = format!("/proc/{pid}");
     let read = |name: &str| read_bounded(format!("{folder}/{name}"));
     let status = read("status")?;
-    // The folder of a thread is there too, but not listed, and not a process.
+    // /proc also has a folder for each thread, which it does not list: a thread is not a process.
     if number(&status, "Tgid:") != u64::try_from(pid).ok()? {
         return None;
     }
@@ -109,13 +109,13 @@ fn one(pid: i32) -> Option<Process> {
     Some(process)
 }
 
-/// See proc_pid_stat(5).
+/// Parses /proc/PID/stat; see proc_pid_stat(5).
 fn parse_stat(text: &str) -> Option<Process> {
     let (pid, rest) = text.split_once(" (")?;
-    // The name may hold anything, also ')': fields start after the last one.
+    // The name may hold any character, also ')': the fields start after the last one.
     let (comm, rest) = rest.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // Fields are counted from 1, and the first two are gone.
+    // Fields are counted from 1, and the first two are parsed already.
     let field = |number: usize| fields.get(number - 3).copied();
     let count = |number: usize| field(number)?.parse::<u64>().ok();
     let signed = |number: usize| field(number)?.parse::<i64>().ok();
@@ -157,7 +157,8 @@ fn add_status(process: &mut Process, status: &str) {
     process.vsz = number(status, "VmSize:");
 }
 
-/// The command line in one line; of a process without one, its name as ps shows it.
+/// Returns the command line as one line; for a process without a command line, its name as ps shows
+/// it.
 fn command_line(words: &str, comm: &str) -> String {
     let words = words.trim_end_matches('\0');
     if words.is_empty() {
@@ -167,7 +168,7 @@ fn command_line(words: &str, comm: &str) -> String {
     }
 }
 
-/// The group in the version 2 tree.
+/// Returns the cgroup in the version 2 hierarchy.
 fn unified(groups: &str) -> &str {
     groups
         .lines()
@@ -182,7 +183,7 @@ fn line<'a>(text: &'a str, key: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// The number that follows a key; 0 without one.
+/// Returns the number that follows a key; 0 if the key is missing.
 fn number(text: &str, key: &str) -> u64 {
     line(text, key)
         .split_ascii_whitespace()
@@ -191,7 +192,7 @@ fn number(text: &str, key: &str) -> u64 {
         .unwrap_or_default()
 }
 
-/// The start of a file as text.
+/// Returns the start of a file as text, at most [`MAX_SIZE`] bytes.
 pub fn read_bounded(path: impl AsRef<Path>) -> Option<String> {
     let mut bytes = Vec::new();
     let file = File::open(path).ok()?;

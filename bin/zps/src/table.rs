@@ -1,10 +1,10 @@
-//! Rows as text.
+//! Formats rows as text.
 
 use crate::args::Column;
 use crate::field::Row;
 
-/// The lines: a header, unless every column's is empty, and a line for each row, cut at
-/// `width` characters.
+/// Returns the lines: a header, unless the header of every column is empty, and a line for each
+/// row, cut at `width` characters.
 pub fn render(columns: &[Column], rows: &[Row<'_>], width: Option<usize>) -> String {
     let mut lines: Vec<Vec<String>> = Vec::with_capacity(rows.len() + 1);
     if columns.iter().any(|column| !column.header.is_empty()) {
@@ -56,8 +56,9 @@ fn length(cell: &str) -> usize {
     cell.chars().count()
 }
 
-/// A process can choose any text, and the text goes to an administrator's terminal: no
-/// character may move the cursor, end the line or change the direction of writing.
+/// Replaces control characters. A process can choose any text, and the text goes to an
+/// administrator's terminal: no character may move the cursor, end the line or change the direction
+/// of writing.
 fn harmless(text: &str) -> String {
     let odd = |c: char| {
         c.is_control()

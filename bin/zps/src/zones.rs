@@ -1,7 +1,7 @@
 //! Finds the active zones, and the zone of each process.
 //!
-//! A process is in the zone in whose control group it is: the zone's first process is
-//! started in it, zlogin enters it, and nothing in a zone can leave it.
+//! A process is in the zone whose cgroup it is in: zoneadmd starts the zone's first process in this
+//! cgroup, zlogin enters it, and no process of a zone can leave it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,17 +18,17 @@ use crate::process::Process;
 /// A zone that can have processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Its name.
+    /// The name of the zone.
     pub name: String,
-    /// Its numeric id; the global zone's is 0.
+    /// The numeric id of the zone; 0 for the global zone.
     pub id: u32,
-    /// First host id of its range: where its root is.
+    /// The host's id of the zone's user 0.
     pub first_id: u32,
 }
 
 impl Zone {
-    /// A user or group id as the zone knows it; the host's own where it is not of the
-    /// zone's range.
+    /// Returns a user or group id as the zone sees it; the host's id if it is outside of the zone's
+    /// range.
     pub fn own_id(&self, host_id: u32) -> u32 {
         match host_id.checked_sub(self.first_id) {
             Some(id) if id < store::index::IDS_PER_ZONE => id,
@@ -37,12 +37,12 @@ impl Zone {
     }
 }
 
-/// The zones, as this process sees them.
+/// The zones that this process can see.
 #[derive(Debug)]
 pub struct Zones {
-    /// The zone of processes that are in no other: the one that zps runs in.
+    /// The zone of all other processes: the zone in which zps runs.
     own: Zone,
-    /// The others by the control group that their processes are in or below.
+    /// The other zones by their cgroup: the processes of a zone are in it or below it.
     groups: BTreeMap<String, Zone>,
     /// The root whose configurations are searched for names; `None` in a zone.
     root: Option<Root>,
@@ -51,7 +51,7 @@ pub struct Zones {
 }
 
 impl Zones {
-    /// In a zone there is but that zone.
+    /// Returns the zones that a process in a zone sees: only this zone.
     pub fn inside(zone: CurrentZone) -> Self {
         Self {
             own: Zone {
@@ -65,14 +65,14 @@ impl Zones {
         }
     }
 
-    /// On the host: the global zone and all that are active.
+    /// Returns the zones that a process on the host sees: the global zone and all active zones.
     pub fn of_host(root: Root) -> Result<Self, String> {
         let mounts = sys::mountinfo::own()
             .map_err(|error| format!("could not read /proc/self/mountinfo: {error}"))?;
         let mut groups = BTreeMap::new();
         let mut warnings = Vec::new();
         for name in named_in(&root.run()) {
-            // Also of a zone whose first process is gone: others may linger.
+            // Also of a zone whose first process has ended: other processes may still run.
             match runtime::load_any(&root, &name) {
                 Ok(Some(active)) => {
                     let group = active.cgroups.first();
@@ -101,10 +101,10 @@ impl Zones {
         })
     }
 
-    /// The zone of a process.
+    /// Returns the zone of a process.
     pub fn of(&self, process: &Process) -> &Zone {
         let mut group = process.cgroup.as_str();
-        // Zones have but a few groups above their own: up from the process' to the root.
+        // Looks up the cgroup of the process, then each parent up to the root: there are only few.
         loop {
             if let Some(zone) = self.groups.get(group) {
                 return zone;
@@ -116,8 +116,8 @@ impl Zones {
         }
     }
 
-    /// The ids of the zones that -z selects; `None` when it said nothing. A zone that is
-    /// not active has no id and no processes.
+    /// Returns the ids of the zones that -z selects; `None` without -z. A zone that is not active
+    /// has no id and no processes.
     pub fn choose(&self, words: &[String]) -> Result<Option<BTreeSet<u32>>, String> {
         if words.is_empty() {
             return Ok(None);
@@ -156,7 +156,7 @@ impl Zones {
         Ok(Some(chosen))
     }
 
-    /// Every zone that there is, active or not.
+    /// Returns the names of all zones, active or not.
     fn known(&self) -> Result<Vec<ZoneName>, String> {
         let Some(root) = &self.root else {
             return Ok(Vec::new());
@@ -167,7 +167,7 @@ impl Zones {
     }
 }
 
-/// The zones that have a state file in a folder.
+/// Returns the zones that have a state file in a folder.
 fn named_in(folder: &Path) -> Vec<ZoneName> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let name = |entry: fs::DirEntry| {
@@ -177,7 +177,8 @@ fn named_in(folder: &Path) -> Vec<ZoneName> {
     entries.filter_map(name).collect()
 }
 
-/// A folder of a mounted cgroup2 tree as /proc/PID/cgroup names it.
+/// Returns the path of a cgroup as /proc/PID/cgroup writes it, for a path below a mounted cgroup2
+/// file system.
 fn in_tree(path: &Path, mounts: &[Mount]) -> Option<String> {
     let inside = |mount: &Mount| {
         if mount.fstype != "cgroup2" {
