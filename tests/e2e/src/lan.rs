@@ -1,5 +1,5 @@
-//! A network of namespaces around a host: nothing of it is seen outside of the test,
-//! and all of it ends with the test.
+//! Sets up network namespaces around a host. They are invisible outside of the test, and end with
+//! the test.
 //!
 //! ```text
 //!  client ── router ──┐
@@ -24,15 +24,15 @@ use sys::process::ns;
 use crate::run::{Ran, run};
 use crate::{skip, wait_for};
 
-/// A network namespace; it ends with its last process and descriptor.
+/// A network namespace, which ends with its last process and descriptor.
 #[derive(Debug)]
 pub struct Space(OwnedFd);
 
 impl Space {
-    /// Returns the one of a process.
+    /// Returns the network namespace of a process.
     ///
     /// # Errors
-    /// When there is no such process.
+    /// Fails if there is no such process.
     pub fn of(pid: i32) -> io::Result<Self> {
         fs::File::open(format!("/proc/{pid}/ns/net")).map(|file| Self(file.into()))
     }
@@ -41,10 +41,10 @@ impl Space {
         fs::File::open("/proc/thread-self/ns/net").map(|file| Self(file.into()))
     }
 
-    /// Makes one, with its loopback up.
+    /// Creates a network namespace whose loopback interface is up.
     ///
     /// # Errors
-    /// When the caller is not root.
+    /// Fails if the caller is not root.
     pub fn new() -> io::Result<Self> {
         let home = Self::here()?;
         sys::namespace::unshare(ns::NET)?;
@@ -52,24 +52,25 @@ impl Space {
         home.join();
         let new = new?;
         new.within(|| {
-            // Nobody else has these addresses, and nobody has time to ask.
+            // No other host has these addresses, and the tests do not wait for duplicate address
+            // detection.
             for links in ["all", "default"] {
                 let path = format!("/proc/sys/net/ipv6/conf/{links}/accept_dad");
                 let _ = fs::write(path, "0");
             }
-            // As systemd sets it on the machine.
+            // The value that systemd sets on the machine.
             fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647")?;
             sys::link::loopback_up()
         })?;
         Ok(new)
     }
 
-    /// Moves the calling thread there.
+    /// Moves the calling thread into the namespace.
     fn join(&self) {
         sys::namespace::join(self.0.as_fd(), ns::NET).expect("a network namespace");
     }
 
-    /// Does something there: what it starts lives there.
+    /// Calls a function in the namespace. Processes that it starts stay in the namespace.
     pub fn within<T>(&self, act: impl FnOnce() -> T) -> T {
         let home = Self::here().expect("a network namespace");
         self.join();
@@ -78,12 +79,12 @@ impl Space {
         result
     }
 
-    /// Returns the name by which ip(8) knows it.
+    /// Returns the name of the namespace for ip(8).
     fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 
-    /// Runs the commands of ip(8), one a line.
+    /// Runs the commands of ip(8), one per line.
     fn ip(&self, commands: &str) -> Ran {
         let mut ip = Command::new("ip");
         ip.args(["-batch", "-"]);
@@ -91,14 +92,14 @@ impl Space {
     }
 }
 
-/// The network of a test. The thread that made it is in the global zone's namespace
-/// until it is dropped.
+/// The network of a test. The thread that created it is in the global zone's namespace until it is
+/// dropped.
 #[derive(Debug)]
 pub struct Lan {
     home: Space,
-    /// The switch of all hosts.
+    /// The namespace of the switch to which all hosts are connected.
     pub switch: Space,
-    /// The global zone's.
+    /// The namespace of the global zone.
     pub global: Space,
     /// The router between the switch and the client.
     pub router: Space,
@@ -109,7 +110,8 @@ pub struct Lan {
 }
 
 impl Lan {
-    /// Makes the network; `None`, said on standard output, where none can be.
+    /// Creates the network. Returns `None`, with a message on standard output, if this machine
+    /// cannot have one.
     #[must_use]
     pub fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
@@ -203,7 +205,7 @@ impl Drop for Lan {
     }
 }
 
-/// Returns whether a program is on this machine, or was taken out of its package by ./check.
+/// Returns whether a program is installed on this machine, or unpacked by ./check.
 #[must_use]
 pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -214,7 +216,7 @@ pub fn is_installed(program: &str) -> bool {
 }
 
 /// Returns the links, addresses, routes and rules of the calling thread's network namespace: a line
-/// each, sorted. Waits until the kernel has told its links that their other ends are there.
+/// for each, sorted. Waits until the links have noticed that their other ends exist.
 #[must_use]
 pub fn face() -> Vec<String> {
     wait_for("links that are ready", || {
@@ -223,15 +225,15 @@ pub fn face() -> Vec<String> {
     })
 }
 
-/// Returns whether every link that is up has found its other end, and has the address that the
-/// kernel makes up then.
+/// Returns whether every link that is up has a carrier, and the link-local address that the kernel
+/// assigns then.
 fn is_settled(lines: &[String]) -> bool {
     let mut links = lines
         .iter()
         .filter_map(|line| line.strip_prefix("ip -o link show: "));
     links.all(|line| {
         let name = line.split([':', '@']).next().unwrap_or_default();
-        // Links of zones have no such address on this side.
+        // The host's side of a zone's link has no such address.
         let is_other = name == "lo" || name.starts_with("zone");
         let flags = line.split(['<', '>']).nth(1).unwrap_or_default();
         if is_other || !flags.split(',').any(|flag| flag == "UP") {
@@ -261,7 +263,7 @@ fn look() -> Vec<String> {
         let mut program = Command::new(words.next().unwrap_or_default());
         let ran = run(program.args(words), b"").ok();
         let line = |line: &str| match line.split_once(": ") {
-            // A link that was away may have another number.
+            // A link that was in a zone may return with another number.
             Some((number, rest)) if number.parse::<u32>().is_ok() => rest.trim().to_owned(),
             _ => line.trim().to_owned(),
         };
@@ -275,7 +277,7 @@ fn look() -> Vec<String> {
     lines
 }
 
-/// The rules of the calling thread's network namespace.
+/// Returns the rules of the calling thread's network namespace.
 #[must_use]
 pub fn rules() -> String {
     run(Command::new("nft").args(["list", "ruleset"]), b"")
@@ -283,13 +285,13 @@ pub fn rules() -> String {
         .out
 }
 
-/// Gives nft(8) rules for the calling thread's network namespace.
+/// Loads rules with nft(8) into the calling thread's network namespace.
 pub fn set_rules(rules: &str) {
     run(Command::new("nft").args(["-f", "-"]), rules.as_bytes()).quiet();
 }
 
-/// Returns the settings below /proc/sys/net, as `path=value`, sorted; without those that change by
-/// themselves.
+/// Returns the settings below /proc/sys/net, as `path=value`, sorted; without the settings that
+/// change by themselves.
 #[must_use]
 pub fn settings() -> Vec<String> {
     let mut found = Vec::new();
@@ -298,7 +300,7 @@ pub fn settings() -> Vec<String> {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                // Comes with the first rule that translates on this machine.
+                // This folder appears with the first NAT rule on this machine.
                 if entry.file_name() != "netfilter" {
                     folders.push(path);
                 }
@@ -311,8 +313,8 @@ pub fn settings() -> Vec<String> {
     found
 }
 
-/// Returns the lines that are in only one of two lists: `-` in the first, `+` in the second. `-` in
-/// the first, `+` in the second.
+/// Returns the lines that are in only one of two lists: with `-` if in the first, with `+` if in
+/// the second.
 #[must_use]
 pub fn difference(before: &[String], after: &[String]) -> Vec<String> {
     let only = |mark: &str, of: &[String], not: &[String]| -> Vec<String> {
@@ -322,7 +324,7 @@ pub fn difference(before: &[String], after: &[String]) -> Vec<String> {
     [only("-", before, after), only("+", after, before)].concat()
 }
 
-/// Starts a program of the test's own with a piped input; see [`crate::peer`].
+/// Starts a program of the test with a pipe as its input; see [`crate::peer`].
 pub(crate) fn piped(command: &mut Command, input: &[u8]) -> std::process::Child {
     command
         .stdin(Stdio::piped())

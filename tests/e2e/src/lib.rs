@@ -19,10 +19,9 @@
 //! | [`efi`] | programs that UEFI firmware starts |
 //! | [`frames`] | what a program in a zone may send there |
 //!
-//! A test begins with `let Some(host) = Host::new() else { return };`. Where it
-//! cannot run, that has printed `skipped: NAME: reason`, which ./check counts.
-//! Programs are looked for in the folder that `ZONES_BIN` names, else in
-//! target/release.
+//! A test begins with `let Some(host) = Host::new() else { return };`. If the test cannot run, this
+//! call has printed `skipped: NAME: reason`, which ./check counts. The programs are in the folder
+//! that `ZONES_BIN` names, else in target/release.
 
 pub mod beats;
 pub mod cgroup;
@@ -60,11 +59,11 @@ pub use peer::{At, Helper, World};
 pub use run::{Ran, between_starts, copy_program, start};
 pub use terminal::Terminal;
 
-/// Timeout of every wait in a test; a generous limit on a busy machine, not a measure.
+/// Timeout of every wait in a test: a generous limit for a busy machine, not a measurement.
 pub const WAIT_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Returns what `look` sees when it sees the same twice: what a zone does behind the end of a
-/// command, such as its console, has come to rest then.
+/// Returns the value of `look` when it is the same twice in a row: a zone may still change after
+/// the command has ended, for example its console.
 #[track_caller]
 pub fn settled<T: PartialEq>(mut look: impl FnMut() -> T) -> T {
     let mut last = look();
@@ -78,10 +77,10 @@ pub fn settled<T: PartialEq>(mut look: impl FnMut() -> T) -> T {
     last
 }
 
-/// Looks until `seen` gives something; `what` is the complaint when it never does.
+/// Calls `seen` until it returns a value; `what` is the message if it never does.
 ///
 /// # Panics
-/// When [`WAIT_TIMEOUT`] is over.
+/// Fails after [`WAIT_TIMEOUT`].
 pub fn wait_for<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + WAIT_TIMEOUT;
     loop {
@@ -97,9 +96,8 @@ pub fn wait_for<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Returns the rounds of a test that fails by chance: `few`, and twenty times as many in the long
-/// runs (`ZONES_TEST_LONG`, set by ./check --long). `few` times, and twenty times as often in the
-/// long runs (`ZONES_TEST_LONG`, set by ./check --long).
+/// Returns the number of rounds of a test that can fail by chance: `few`, or twenty times as many
+/// in the long runs (`ZONES_TEST_LONG`, set by ./check --long).
 #[must_use]
 pub fn rounds(few: u64) -> std::ops::Range<u64> {
     let long = std::env::var_os("ZONES_TEST_LONG").is_some_and(|value| !value.is_empty());

@@ -1,4 +1,4 @@
-//! Kernel zones: a small guest, and what tests do with one.
+//! Helpers for tests of kernel zones: a small guest.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 use crate::run::run;
 use crate::{Host, Ran, skip, wait_for};
 
-/// The words on the kernel's command line that make a guest start sooner where it is emulated.
+/// Words on the kernel's command line that make an emulated guest start sooner.
 const QUICKLY: &str = "mitigations=off loglevel=3 nokaslr rcupdate.rcu_expedited=1";
 
-/// Returns whether there is a QEMU; says so where there is none.
+/// Returns whether QEMU is installed; prints a message if it is not.
 #[must_use]
 pub fn has_qemu() -> bool {
     let there = Path::new("/usr/bin/qemu-system-x86_64").exists();
@@ -21,11 +21,11 @@ pub fn has_qemu() -> bool {
     there
 }
 
-/// The root of a small system with Debian's kernel: what `ZONES_GUEST` names, or below
-/// the host's folder; none, said, where it cannot be made.
+/// Returns the root of a small system with Debian's kernel: the folder that `ZONES_GUEST` names, or
+/// a new folder below the host's folder. Returns `None`, with a message, if it cannot be created.
 ///
 /// # Panics
-/// When making it fails.
+/// Fails if creating it fails.
 #[must_use]
 pub fn guest(host: &Host) -> Option<PathBuf> {
     static NAMED: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -56,7 +56,7 @@ pub fn guest(host: &Host) -> Option<PathBuf> {
     }
 }
 
-/// Configures a small machine without a network, with more commands.
+/// Configures a small kernel zone without a network, with further commands of zonecfg.
 #[track_caller]
 pub fn configure(host: &Host, zone: &str, more: &str) {
     let commands = format!(
@@ -67,7 +67,7 @@ pub fn configure(host: &Host, zone: &str, more: &str) {
     host.zonecfg(&["-z", zone, &commands]).quiet();
 }
 
-/// Installs the guest in a zone that is configured.
+/// Installs the guest in a configured zone.
 #[track_caller]
 pub fn install(host: &Host, zone: &str, guest: &Path) {
     let guest = guest.to_string_lossy().into_owned();
@@ -76,7 +76,7 @@ pub fn install(host: &Host, zone: &str, guest: &Path) {
     assert!(said.contains("Kernel: /boot/vmlinuz"), "{said}");
 }
 
-/// Boots it, and waits until its agent answers.
+/// Boots the zone, and waits until the guest's agent answers.
 #[track_caller]
 pub fn boot(host: &Host, zone: &str) {
     done(host.on(zone, &["boot"]));
@@ -90,7 +90,7 @@ pub fn up(host: &Host, zone: &str) {
     });
 }
 
-/// It must have succeeded; a warning that the guest is emulated is none of our affair.
+/// Expects success, and ignores a warning that the guest is emulated.
 #[track_caller]
 pub fn done(ran: Ran) {
     let _ = ran.ok();
@@ -101,19 +101,19 @@ pub fn done(ran: Ran) {
 pub fn auxiliary(host: &Host, zone: &str) -> String {
     let listed = host.on(zone, &["list", "-s"]).ok();
     let line = listed.out.lines().nth(1).unwrap_or_default();
-    // Behind the name and the state.
+    // The words after the name and the state.
     let words: Vec<&str> = line.split_whitespace().skip(2).collect();
     words.join(" ")
 }
 
-/// The first block of a disk or CD that says something on the serial line, and no more.
+/// Returns the first block of a disk or CD that prints a text on the serial line, and halts.
 ///
 /// # Panics
-/// When it says too much.
+/// Fails if the text is too long for the block.
 #[must_use]
 pub fn loader(says: &str) -> Vec<u8> {
-    // ds = 0, si = the text; each byte to port 0x3f8, once 0x3fd says that there is place:
-    // what comes earlier is lost where the host is busy. Then it halts.
+    // ds = 0, si = the text. Each byte goes to port 0x3f8 when 0x3fd reports that the transmitter
+    // is empty: on a busy host, a byte that is sent earlier is lost. Then the code halts.
     let mut block =
         b"\x31\xc0\x8e\xd8\xbe\x21\x7c\xac\x84\xc0\x74\x12\x88\xc4\xba\xfd\x03\xec\xa8\x20\x74\xfb"
             .to_vec();
@@ -126,7 +126,7 @@ pub fn loader(says: &str) -> Vec<u8> {
     block
 }
 
-/// The image of a CD with a [`loader`] (El Torito).
+/// Returns the image of a CD with a [`loader`] (El Torito).
 #[must_use]
 pub fn cd(says: &str) -> Vec<u8> {
     let mut image = vec![0; 2048 * 32];
@@ -144,7 +144,7 @@ pub fn cd(says: &str) -> Vec<u8> {
     image
 }
 
-/// Waits until the zone has said something on its console.
+/// Waits until the zone's console has printed a text.
 pub fn hears(host: &Host, zone: &str, text: &str) {
     let path = host.path(&format!("/var/log/zones/{zone}.console"));
     wait_for(&format!("{text:?} on the console of {zone}"), || {

@@ -12,11 +12,11 @@ use crate::run::{among_mounts, run};
 use crate::tree::{self, Face};
 use crate::{Host, Ran};
 
-/// A host with a halted zone `master`, which has apt and the packages `app` and `more`,
-/// and the archive that these come from; none where it cannot be made.
+/// Returns a host with a halted zone `master`, which has apt and the packages `app` and `more`, and
+/// the package archive from which they were installed; `None` if they cannot be created.
 ///
 /// # Panics
-/// When it should have been made.
+/// Fails if they can be created on this machine, but creating them fails.
 #[must_use]
 pub fn debian() -> Option<(Host, Archive)> {
     if !debian::can_be_made() {
@@ -44,7 +44,8 @@ pub fn debian() -> Option<(Host, Archive)> {
     Some((host, archive))
 }
 
-/// A package with configuration files; version 2 has other content, one more file and one less.
+/// Returns a package with configuration files; version 2 has other content, one more file and one
+/// less.
 #[must_use]
 pub fn app(version: &str) -> Deb<'_> {
     Deb {
@@ -66,7 +67,7 @@ pub fn app(version: &str) -> Deb<'_> {
                 ("etc/app/other.conf", "other\n"),
             ],
         },
-        // One file has two names.
+        // One file has two names (hard links).
         postinst: "mkdir -p /var/lib/app; sha256sum /opt/app/data >/var/lib/app/index\n\
                    ln -f /opt/app/data /var/lib/app/data\n\
                    echo \"configured $2\" >>/var/log/app.log",
@@ -74,7 +75,7 @@ pub fn app(version: &str) -> Deb<'_> {
     }
 }
 
-/// A package with nothing but a file.
+/// Returns a package with a single file.
 #[must_use]
 pub fn more(version: &str) -> Deb<'_> {
     Deb {
@@ -97,7 +98,7 @@ pub fn zonepatch(host: &Host, words: &[&str]) -> Ran {
 /// Runs `zonepatch apply` and returns its report of each zone.
 ///
 /// # Panics
-/// When it does not.
+/// Fails if it does not succeed.
 #[track_caller]
 pub fn apply(host: &Host, words: &[&str]) -> BTreeMap<String, Value> {
     let ran = zonepatch(host, &[&["apply", "-j"], words].concat());
@@ -109,14 +110,14 @@ pub fn apply(host: &Host, words: &[&str]) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// The outcome, how, and the reason.
+/// Returns the outcome, the way, and the reason.
 #[must_use]
 pub fn fate(one: &Value) -> (String, String, String) {
     let text = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
     (text("outcome"), text("how"), text("reason"))
 }
 
-/// Looks at the whole root of a halted zone.
+/// Calls a function with the complete root of a halted zone.
 pub fn within<T>(host: &Host, zone: &str, look: impl FnOnce(&Path) -> T) -> T {
     host.on(zone, &["mount"]).quiet();
     let seen = look(&host.path("/zones").join(zone).join("lu"));
@@ -124,13 +125,13 @@ pub fn within<T>(host: &Host, zone: &str, look: impl FnOnce(&Path) -> T) -> T {
     seen
 }
 
-/// All that can be told of the root of a halted zone.
+/// Returns all properties of the files in the root of a halted zone.
 #[must_use]
 pub fn face(host: &Host, zone: &str) -> Face {
     within(host, zone, tree::face)
 }
 
-/// A file of a halted zone; nothing when there is none.
+/// Returns the content of a file of a halted zone, or `None` if the file does not exist.
 #[must_use]
 pub fn read(host: &Host, zone: &str, path: &str) -> String {
     within(host, zone, |root| {
@@ -138,10 +139,10 @@ pub fn read(host: &Host, zone: &str, path: &str) -> String {
     })
 }
 
-/// The version of a package and how far it is installed.
+/// Returns the version of a package and its installation state.
 ///
 /// # Panics
-/// When the root has no package database.
+/// Fails if the root has no package database.
 #[must_use]
 pub fn installed(root: &Path, package: &str) -> String {
     let status = fs::read_to_string(root.join("var/lib/dpkg/status")).unwrap();
@@ -162,16 +163,16 @@ pub fn installed(root: &Path, package: &str) -> String {
     )
 }
 
-/// Changes the whole root of a halted zone, as its administrator would from the host.
+/// Changes the complete root of a halted zone, as an administrator on the host would.
 pub fn change(host: &Host, zone: &str, act: impl FnOnce(&Path)) {
     within(host, zone, act);
 }
 
-/// Compares a zone that was patched with one that shares, without times and what is
-/// of one zone: logs, caches, and what makes it itself.
+/// Compares a zone that was patched alone with a zone that shares the patch, without times and
+/// without the files that differ between zones: logs, caches, and the zone's identity.
 ///
 /// # Panics
-/// When they differ.
+/// Fails if they differ.
 #[track_caller]
 pub fn assert_alike(real: &Face, shared: &Face) {
     let noise = [
@@ -213,7 +214,7 @@ pub fn assert_alike(real: &Face, shared: &Face) {
 /// Returns the folders of the patches of a zone, the oldest first.
 ///
 /// # Panics
-/// When zonepatch does not say.
+/// Fails if zonepatch does not list them.
 #[must_use]
 pub fn standing(host: &Host, zone: &str) -> Vec<String> {
     let past = zonepatch(host, &["history", "-z", zone, "-j"]).ok();
@@ -224,7 +225,7 @@ pub fn standing(host: &Host, zone: &str) -> Vec<String> {
         .collect()
 }
 
-/// A program of the host's with another package database than the machine's.
+/// Returns a program of the host that sees another package database than the machine's.
 #[must_use]
 pub fn with_database(real: &Command, database: &Path) -> Command {
     const SCRIPT: &str =

@@ -1,4 +1,4 @@
-//! A host in a network, and programs that talk on it: see [`Lan`] and peer.pl.
+//! Runs programs that communicate over the test's network: see [`Lan`] and peer.pl.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -11,10 +11,10 @@ use crate::lan::{self, Lan, piped};
 use crate::run::{Ran, run};
 use crate::{Host, WAIT_TIMEOUT, wait_for};
 
-/// Perl is there on every Debian, and in every sparse zone on it.
+/// Perl is installed on every Debian, and so in every sparse zone of it.
 const PROGRAM: &str = include_str!("peer.pl");
 
-/// Port of the servers.
+/// The port of the servers.
 pub const PORT: &str = "4321";
 
 /// The host or zone in which a program runs.
@@ -28,9 +28,9 @@ pub enum At<'a> {
     Client,
     /// The other host on the switch.
     Source,
-    /// The switch itself.
+    /// The namespace of the switch.
     Switch,
-    /// A zone, as its root.
+    /// A zone; the program runs as the zone's root.
     Zone(&'a str),
 }
 
@@ -39,11 +39,11 @@ pub enum At<'a> {
 pub struct World {
     /// The host.
     pub host: Host,
-    /// The networks around the host. Dropped after it.
+    /// The networks around the host. They are dropped after the host.
     pub lan: Lan,
 }
 
-/// A program under way, ended when dropped.
+/// A running program, which is ended when this value is dropped.
 #[derive(Debug)]
 pub struct Helper {
     child: Child,
@@ -51,10 +51,10 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// The next line that it prints.
+    /// Returns the next line of the program's output.
     ///
     /// # Panics
-    /// When there is none.
+    /// Fails if no line comes.
     #[track_caller]
     #[must_use]
     pub fn line(&self) -> String {
@@ -62,10 +62,10 @@ impl Helper {
         line.expect("one more line of a program under way")
     }
 
-    /// Waits for a line with this text; returns those before it.
+    /// Waits for a line with a text. Returns the lines before it.
     ///
     /// # Panics
-    /// When none comes.
+    /// Fails if no such line comes.
     #[track_caller]
     #[must_use]
     pub fn until(&self, text: &str) -> Vec<String> {
@@ -90,8 +90,8 @@ impl Drop for Helper {
 }
 
 impl World {
-    /// A host with an installed zone `master`; `None`, said on standard output, where
-    /// there can be no such network.
+    /// Returns a host with an installed zone `master`; `None`, with a message on standard output,
+    /// if this machine cannot have such a network.
     #[must_use]
     pub fn new() -> Option<Self> {
         let lan = Lan::new()?;
@@ -106,7 +106,7 @@ impl World {
         self.host.on(zone, &["clone", "master"]).quiet();
     }
 
-    /// [`install`](Self::install) and boot.
+    /// Installs a zone as [`install`](Self::install) does, and boots it.
     #[track_caller]
     pub fn boot(&self, zone: &str, links: &str) {
         self.install(zone, links);
@@ -156,7 +156,7 @@ impl World {
             let sender = sender.clone();
             std::thread::spawn(move || {
                 let lines = BufReader::new(stream).lines();
-                // It ends when the program does, or nobody listens any more.
+                // The thread ends when the program ends, or when no test reads the lines any more.
                 for line in lines.map_while(Result::ok) {
                     if sender.send(line).is_err() {
                         break;
@@ -175,7 +175,7 @@ impl World {
         ran.ok().text().to_owned()
     }
 
-    /// Starts a server that tells its name and whom it sees, and waits until it
+    /// Starts a server that sends its name and the address of its client, and waits until it
     /// listens.
     #[track_caller]
     #[must_use]
@@ -183,8 +183,8 @@ impl World {
         self.ready(at, &format!("serve {name} {address} {port}"))
     }
 
-    /// Starts a server on all addresses that answers each UDP datagram with its name, the
-    /// address that it sees, and the text of the datagram.
+    /// Starts a UDP server on all addresses. It answers each datagram with its name, the datagram's
+    /// source address, and the text of the datagram.
     #[track_caller]
     #[must_use]
     pub fn echo(&self, at: At<'_>, name: &str) -> Helper {
@@ -199,7 +199,7 @@ impl World {
         helper
     }
 
-    /// A server on all addresses.
+    /// Starts a server on all addresses.
     #[track_caller]
     #[must_use]
     pub fn serve(&self, at: At<'_>, name: &str) -> Helper {
@@ -213,7 +213,7 @@ impl World {
         self.peer(at, &format!("ask {address} {PORT}"))
     }
 
-    /// Hears every frame that passes the switch; waits until it does.
+    /// Starts a program that prints every frame on the switch, and waits until it listens.
     #[track_caller]
     #[must_use]
     pub fn listen(&self) -> Helper {
@@ -228,7 +228,7 @@ impl World {
         assert_eq!(self.peer(At::Zone(zone), &words), "sent");
     }
 
-    /// A link as `zoneadm links -j` tells of it.
+    /// Returns a link as `zoneadm links -j` prints it.
     #[track_caller]
     #[must_use]
     pub fn link(&self, zone: &str, link: &str) -> serde_json::Value {
@@ -252,7 +252,7 @@ impl World {
         counts.iter().map(count).collect()
     }
 
-    /// Waits until so many frames more than `before` were dropped, for each reason.
+    /// Waits until, for each reason, this many frames more than `before` were dropped.
     pub fn wait_for_drops(
         &self,
         zone: &str,
@@ -277,7 +277,7 @@ impl World {
         }
     }
 
-    /// The Ethernet address of a zone's link.
+    /// Returns the Ethernet address of a zone's link.
     #[track_caller]
     #[must_use]
     pub fn mac(&self, zone: &str, link: &str) -> Mac {
@@ -289,8 +289,8 @@ impl World {
         std::array::from_fn(|_| bytes.next().expect("six bytes"))
     }
 
-    /// Waits until the network of the global zone is as it was: the kernel ends links
-    /// some time after the last process of their zone.
+    /// Waits until the network of the global zone is as before: the kernel removes links some time
+    /// after the last process of their zone has ended.
     #[track_caller]
     pub fn wait_for_face(&self, before: &[String]) {
         let end = Instant::now() + WAIT_TIMEOUT;
@@ -306,8 +306,8 @@ impl World {
         }
     }
 
-    /// Waits until the settings below /proc/sys/net are as `before`: the kernel removes those
-    /// of a link some time after the last process of its network namespace.
+    /// Waits until the settings below /proc/sys/net equal `before`: the kernel removes the settings
+    /// of a link some time after the last process of its network namespace has ended.
     #[track_caller]
     pub fn wait_for_settings(&self, before: &[String]) {
         let end = Instant::now() + WAIT_TIMEOUT;
@@ -321,7 +321,7 @@ impl World {
         }
     }
 
-    /// Nothing is left that /run/zones/network holds for zones.
+    /// Expects that /run/zones/network holds nothing for zones.
     #[track_caller]
     pub fn assert_no_records(&self) {
         let folder = self.host.path("/run/zones/network");
@@ -331,7 +331,7 @@ impl World {
         assert!(names.is_empty(), "{names:?}");
     }
 
-    /// Waits until a command prints something with this text.
+    /// Repeats a command until its output contains a text.
     pub fn wait_for_text(&self, at: At<'_>, line: &str, text: &str) -> String {
         wait_for(&format!("{text:?} of {line:?}"), || {
             let ran = self.run(at, line, "");

@@ -1,4 +1,4 @@
-//! Makes the folder of a host's files, and its control group.
+//! Creates the folder of a test host's files, and its cgroup.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::run::start;
 
-/// Prefix of the folder and of the control group of every host.
+/// Prefix of the folder and of the cgroup of every test host.
 const PREFIX: &str = "zones-e2e-";
 
-/// `f_type` of overlayfs, which cannot hold the writable top of another overlay.
+/// `f_type` of overlayfs, which cannot hold the upper directory of another overlay.
 const OVERLAYFS: i64 = 0x794c_7630;
 
-/// The folder and the control group of a host.
+/// The folder and the cgroup of a test host.
 #[derive(Debug, Default)]
 pub(crate) struct Place {
     pub root: PathBuf,
@@ -22,7 +22,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A new, empty place. The first call hands the hosts of test programs that were killed to
+    /// Returns a new, empty place. The first call passes the places of killed test programs to
     /// `clear`.
     pub fn new(clear: fn(Self)) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -42,7 +42,7 @@ impl Place {
     }
 }
 
-/// Removes a folder or file, staying on its file system.
+/// Removes a folder or file, but no other file system in it.
 pub(crate) fn remove(path: &Path) {
     let mut rm = Command::new("rm");
     rm.args(["-rf", "--one-file-system", "--"]).arg(path);
@@ -54,7 +54,7 @@ pub(crate) fn remove(path: &Path) {
     );
 }
 
-/// The folder of the workspace, also when the checkout was moved after the build.
+/// Returns the folder of the workspace, also if the checkout was moved after the build.
 fn workspace() -> PathBuf {
     let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
@@ -77,8 +77,8 @@ pub(crate) fn programs() -> &'static Path {
     })
 }
 
-/// A folder on a file system that can hold the writable tops of zones; the first
-/// call takes away what earlier test programs left there.
+/// Returns a folder on a file system that can hold the upper directories of zones. The first call
+/// removes the folders that earlier test programs left there.
 fn folder(clear: fn(Place)) -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -100,7 +100,7 @@ fn folder(clear: fn(Place)) -> &'static Path {
     })
 }
 
-/// Takes away hosts of test programs that were killed.
+/// Removes the test hosts of killed test programs.
 fn clear_stale(folder: &Path, clear: fn(Place)) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();

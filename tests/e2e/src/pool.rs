@@ -1,8 +1,8 @@
-//! Hosts whose zone `master` serves one test after the other: installing takes
-//! most of a second, a clone a few milliseconds.
+//! Keeps test hosts whose zone `master` serves one test after another: an install takes most of a
+//! second, a clone a few milliseconds.
 //!
-//! The pool is emptied when the last test that is under way ends, as there is no
-//! later moment for it in a test program.
+//! The pool is emptied when the last running test ends: a test program has no later moment for
+//! this.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::place::Place;
 
 #[derive(Debug)]
 struct Pool {
-    /// Tests with a host.
+    /// Number of tests that use a host.
     busy: usize,
     free: Vec<Place>,
 }
@@ -23,18 +23,18 @@ fn pool() -> MutexGuard<'static, Pool> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A test begins.
+/// Records that a test begins.
 pub(crate) fn enter() {
     pool().busy += 1;
 }
 
-/// A host with a master, if one is free.
+/// Returns a free host with a master, if there is one.
 pub(crate) fn take() -> Option<Place> {
     pool().free.pop()
 }
 
-/// A test ends and gives back its host, if it is as good as new. Returns those
-/// that nobody will use any more.
+/// Records that a test ends, which returns its host if the host is unchanged. Returns the hosts
+/// that no test will use any more.
 pub(crate) fn leave(place: Option<Place>) -> Vec<Place> {
     let mut pool = pool();
     pool.free.extend(place);

@@ -1,4 +1,4 @@
-//! A registry of container images in memory, and a client that pushes to one.
+//! A registry of container images in memory, and a client that pushes images to a registry.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,14 +12,14 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::container::Image;
 
-/// Whom a registry serves.
+/// The clients that a registry serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// Everybody.
+    /// All clients.
     None,
-    /// Whoever sends `user:secret`.
+    /// Clients that send `user:secret`.
     Basic,
-    /// Whoever has a token, which `user:secret` gets.
+    /// Clients with a token, which they get for `user:secret`.
     Bearer,
 }
 
@@ -29,13 +29,13 @@ struct State {
     blobs: BTreeMap<String, Vec<u8>>,
     manifests: BTreeMap<String, Vec<u8>>,
     asked: Vec<String>,
-    /// The answers to send instead of it, by path.
+    /// The bodies that the registry sends instead of the real content, by path.
     instead: BTreeMap<String, Vec<u8>>,
     /// The redirections, by path.
     elsewhere: BTreeMap<String, String>,
 }
 
-/// A registry on this machine's loopback, for as long as the test lives.
+/// A registry on this machine's loopback interface, which runs until the test ends.
 #[derive(Clone, Debug)]
 pub struct Registry {
     /// The address where it listens.
@@ -43,17 +43,17 @@ pub struct Registry {
     state: Arc<Mutex<State>>,
 }
 
-/// `user:secret`.
+/// The header's value for `user:secret`.
 const BASIC: &str = "Basic dXNlcjpzZWNyZXQ=";
-/// The type of manifests, which other clients want to see.
+/// The media type of manifests, which other clients require.
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const TOKEN: &str = "a.token.of-this-test";
 
 impl Registry {
-    /// Starts one in the network of the calling thread.
+    /// Starts a registry in the network namespace of the calling thread.
     ///
     /// # Panics
-    /// When it cannot listen.
+    /// Fails if it cannot listen.
     #[must_use]
     pub fn start(guard: Guard) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -71,10 +71,10 @@ impl Registry {
         registry
     }
 
-    /// Serves the same over TLS on another port, which it returns, to everybody.
+    /// Serves the same content over TLS to all clients, on another port, which it returns.
     ///
     /// # Panics
-    /// When the files are not a chain of certificates and its key, or it cannot listen.
+    /// Fails if the files are not a chain of certificates and its key, or if it cannot listen.
     #[must_use]
     pub fn serve_tls(&self, certificates: &Path, key: &Path) -> SocketAddr {
         let chain = CertificateDer::pem_file_iter(certificates).expect("certificates");
@@ -107,13 +107,14 @@ impl Registry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the requests since the last look, without those that got a 401.
+    /// Returns the requests since the last call, without those that were answered with 401.
     #[must_use]
     pub fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.state().asked)
     }
 
-    /// Sends something else than what `path` ends with; nothing sets that right again.
+    /// Sends `bytes` instead of the content for paths that end with `path`. Later pushes do not
+    /// change this.
     pub fn instead(&self, path: &str, bytes: Option<Vec<u8>>) {
         match bytes {
             Some(bytes) => self.state().instead.insert(path.to_owned(), bytes),
@@ -121,7 +122,7 @@ impl Registry {
         };
     }
 
-    /// Sends clients from what `path` ends with to another place.
+    /// Redirects clients from paths that end with `path` to another address.
     pub fn send_to(&self, path: &str, place: Option<&str>) {
         match place {
             Some(place) => self
@@ -197,7 +198,7 @@ impl Registry {
             );
         }
         if path == "/v2/" {
-            // Other clients ask first whether this is a registry.
+            // Other clients first ask whether this server is a registry.
             return (200, String::new(), Vec::new());
         }
         let mut state = self.state();
@@ -251,7 +252,7 @@ impl Registry {
     }
 }
 
-/// The head of a request or an answer: the first two words, and the headers.
+/// Returns the head of a request or an answer: the first two words, and the headers.
 fn read_head(reader: &mut impl BufRead) -> Option<(String, String, BTreeMap<String, String>)> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
@@ -270,7 +271,7 @@ fn read_head(reader: &mut impl BufRead) -> Option<(String, String, BTreeMap<Stri
     }
 }
 
-/// A request; the status and where the answer leads.
+/// Sends a request. Returns the status and the address to which the answer redirects.
 fn ask(address: SocketAddr, method: &str, path: &str, kind: &str, body: &[u8]) -> (u16, String) {
     let mut stream = TcpStream::connect(address).expect("the registry listens");
     let head = format!(
@@ -285,10 +286,10 @@ fn ask(address: SocketAddr, method: &str, path: &str, kind: &str, body: &[u8]) -
     (status.parse().expect("a status"), place)
 }
 
-/// Pushes an image, as the distribution specification says.
+/// Pushes an image, as the OCI distribution specification describes it.
 ///
 /// # Panics
-/// When the registry does not take it.
+/// Fails if the registry refuses it.
 pub fn push(address: SocketAddr, image: &Image, name: &str, tag: &str) {
     let mut manifest = Vec::new();
     for (digest, bytes) in image.blobs() {
@@ -304,7 +305,7 @@ pub fn push(address: SocketAddr, image: &Image, name: &str, tag: &str) {
             b"",
         );
         assert_eq!(status, 202, "an upload begins");
-        // Whole or a path, as the registry likes.
+        // A registry may send a complete URL or only a path.
         let place = place
             .strip_prefix(&format!("http://{address}"))
             .unwrap_or(&place)

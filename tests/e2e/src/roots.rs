@@ -1,19 +1,19 @@
-//! Roots of Debian, made by mmdebstrap with the sources of this machine.
+//! Creates roots of Debian with mmdebstrap, from the package sources of this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// A limit for what downloads, on a busy machine.
+/// Timeout of a download, on a busy machine.
 pub const DOWNLOAD: Duration = Duration::from_secs(1500);
 
-/// Makes the root of a release with some packages, or takes it from the last time.
+/// Returns a root of a release with some packages; creates it, or reuses that of an earlier run.
 ///
 /// # Errors
-/// Why there is none: no mirror, mostly.
+/// Fails with the reason if it cannot be created; in most cases, no mirror can be reached.
 ///
 /// # Panics
-/// When no folder can be made for it.
+/// Fails if no folder can be created for it.
 pub fn root(name: &str, release: &str, packages: &str) -> Result<PathBuf, String> {
     if !Path::new("/usr/bin/mmdebstrap").is_file() {
         return Err("no mmdebstrap".to_owned());

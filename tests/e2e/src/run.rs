@@ -1,4 +1,4 @@
-//! Running a program to its end, in bounded time.
+//! Runs a program until it ends, with a timeout.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -15,24 +15,24 @@ use rustix::time::Timespec;
 
 use crate::WAIT_TIMEOUT;
 
-/// Held while a program is started, and by [`between_starts`].
+/// The lock that is held while a program is started, and by [`between_starts`].
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// Does something while no test of this program starts a process. A child has copies
-/// of all our descriptors until it executes its program: a file that was written and
-/// closed may still be open for writing (and cannot be executed), one that was
-/// closed still be locked or keep a mount busy.
+/// Calls a function while no test of this program starts a process. A child has copies of all
+/// descriptors of this process until it executes its program: a file that was written and closed
+/// may still be open for writing (and cannot be executed), and a file that was closed may still be
+/// locked or keep a mount busy.
 pub fn between_starts<T>(act: impl FnOnce() -> T) -> T {
     let _held = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     act()
 }
 
-/// Copies a program, whose copy a test then executes. The child that copies it has the only
-/// descriptor that is open for writing: [`std::fs::copy`] would have one in this process, and a
-/// child that another thread starts meanwhile would keep it ("Text file busy").
+/// Copies a program that a test then executes. The child that copies it has the only descriptor
+/// that is open for writing: [`std::fs::copy`] would open one in this process, and a child that
+/// another thread starts meanwhile would inherit it ("Text file busy").
 ///
 /// # Panics
-/// When it cannot be copied.
+/// Fails if it cannot be copied.
 #[track_caller]
 pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
     let mut copy = Command::new("cp");
@@ -41,8 +41,8 @@ pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
     run(&mut copy, b"").quiet();
 }
 
-/// A program among mounts of its own, which `script` makes: a shell's, with `folder` as `$0`,
-/// that ends with `exec "$@"`.
+/// Returns a command that runs a program in its own mount namespace. The shell script `script` sets
+/// up the mounts; it gets `folder` as `$0`, and ends with `exec "$@"`.
 #[must_use]
 pub fn among_mounts(script: &str, folder: &Path, program: &Command) -> Command {
     let mut command = Command::new("unshare");
@@ -60,10 +60,10 @@ pub fn among_mounts(script: &str, folder: &Path, program: &Command) -> Command {
     command
 }
 
-/// Starts a program; every test does it here, see [`between_starts`].
+/// Starts a program. Every test starts programs with this function, see [`between_starts`].
 ///
 /// # Panics
-/// When there is no such program.
+/// Fails if there is no such program.
 #[track_caller]
 pub fn start(command: &mut Command) -> Child {
     between_starts(|| command.spawn()).unwrap_or_else(|error| panic!("{}: {error}", shown(command)))
@@ -84,12 +84,12 @@ pub struct Ran {
 /// Runs a program with `input` at its standard input.
 ///
 /// # Panics
-/// When it does not end, or leaves somebody behind that keeps its streams open.
+/// Fails if the program does not end, or leaves a process that keeps its streams open.
 pub fn run(command: &mut Command, input: &[u8]) -> Ran {
     run_within(WAIT_TIMEOUT, command, input)
 }
 
-/// [`run`] of what takes its time also where nothing is in its way.
+/// As [`run`], with another timeout, for a program that takes long even on an idle machine.
 ///
 /// # Panics
 /// As [`run`].
@@ -106,7 +106,7 @@ pub fn run_within(limit: Duration, command: &mut Command, input: &[u8]) -> Ran {
     let mut child = start(command);
     if let Some(mut stdin) = child.stdin.take() {
         let input = input.to_vec();
-        // Who does not read all of it closes the pipe.
+        // A program that does not read all of its input closes the pipe.
         std::thread::spawn(move || drop(stdin.write_all(&input)));
     }
     let out = collect(child.stdout.take());
@@ -132,7 +132,7 @@ pub fn run_within(limit: Duration, command: &mut Command, input: &[u8]) -> Ran {
     }
 }
 
-/// Tells whether the process ends in time.
+/// Returns whether the process ends within the timeout.
 pub(crate) fn ends(pidfd: &impl std::os::fd::AsFd, limit: Duration) -> bool {
     let limit = Timespec::try_from(limit).expect("a short time");
     loop {
@@ -167,13 +167,13 @@ pub(crate) fn shown(command: &Command) -> String {
 }
 
 impl Ran {
-    /// The exit status; `None` when a signal ended it.
+    /// Returns the exit status; `None` if a signal ended the program.
     #[must_use]
     pub fn code(&self) -> Option<i32> {
         self.status.code()
     }
 
-    /// True when SIGKILL ended it.
+    /// Returns true if SIGKILL ended the program.
     #[must_use]
     pub fn was_killed(&self) -> bool {
         self.status.signal() == Some(libc::SIGKILL)
@@ -182,7 +182,7 @@ impl Ran {
     /// Expects success.
     ///
     /// # Panics
-    /// At any other status.
+    /// Fails for any other exit status.
     #[track_caller]
     #[must_use]
     pub fn ok(self) -> Self {
@@ -190,10 +190,10 @@ impl Ran {
         self
     }
 
-    /// Expects success without a word on standard error.
+    /// Expects success and an empty standard error.
     ///
     /// # Panics
-    /// Otherwise.
+    /// Fails otherwise.
     #[track_caller]
     pub fn quiet(self) {
         assert_eq!((self.code(), self.err.as_str()), (Some(0), ""), "{self:?}");
@@ -202,7 +202,7 @@ impl Ran {
     /// Expects an exit status, and exactly `err` on standard error.
     ///
     /// # Panics
-    /// Otherwise.
+    /// Fails otherwise.
     #[track_caller]
     pub fn says(self, status: i32, err: &str) {
         assert_eq!(
@@ -212,17 +212,17 @@ impl Ran {
         );
     }
 
-    /// Expects an exit status, and `part` somewhere on standard error.
+    /// Expects an exit status, and `part` within standard error.
     ///
     /// # Panics
-    /// Otherwise.
+    /// Fails otherwise.
     #[track_caller]
     pub fn mentions(self, status: i32, part: &str) {
         assert_eq!(self.code(), Some(status), "{self:?}");
         assert!(self.err.contains(part), "expected {part:?} in {self:?}");
     }
 
-    /// Standard output without the last line end.
+    /// Returns standard output without its last newline.
     #[must_use]
     pub fn text(&self) -> &str {
         self.out.trim_end_matches('\n')

@@ -1,5 +1,4 @@
-//! Another host that is reached over ssh: a real sshd, whose sessions see another root of
-//! zones.
+//! A second host that is reached over ssh: a real sshd, whose sessions use another ZONES_ROOT.
 
 use std::fs;
 use std::net::TcpListener;
@@ -34,8 +33,8 @@ fn sshd() -> Option<PathBuf> {
     found
 }
 
-/// A port that nobody has. It is none of those that the kernel gives to connections, which
-/// could take it until sshd has it.
+/// Returns a free port outside of the range from which the kernel gives ports to connections: such
+/// a connection could take the port before sshd has it.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let own = u16::try_from(std::process::id() % 200).expect("less than 200") * 100;
@@ -47,10 +46,10 @@ fn free_port() -> u16 {
     }
 }
 
-/// Two hosts, each with the way to it.
+/// Returns two hosts, each with an ssh server to reach it.
 ///
 /// # Panics
-/// When a server cannot be started.
+/// Fails if a server cannot be started.
 #[must_use]
 pub fn hosts() -> Option<[(Host, Server); 2]> {
     let (one, two) = (Host::new()?, Host::new()?);
@@ -58,7 +57,7 @@ pub fn hosts() -> Option<[(Host, Server); 2]> {
     Some([(one, to_one), (two, to_two)])
 }
 
-/// State of a zone; `none` when a host knows no such zone.
+/// Returns the state of a zone; `none` if the host has no such zone.
 #[must_use]
 pub fn state(host: &Host, zone: &str) -> String {
     let rows = host.rows();
@@ -67,10 +66,10 @@ pub fn state(host: &Host, zone: &str) -> String {
 }
 
 impl Server {
-    /// An sshd on the loopback interface whose sessions see the zones of `there`.
+    /// Starts an sshd on the loopback interface whose sessions see the zones of `there`.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// Fails if it cannot be started.
     #[must_use]
     pub fn new(there: &Host) -> Option<Self> {
         let sshd = sshd()?;
@@ -111,7 +110,8 @@ impl Server {
              ForceCommand sh {0}/session\n",
             folder.display()
         );
-        // What newer ones are made of, when it is not installed.
+        // Newer versions of sshd consist of several programs; these are their paths if the package
+        // is not installed.
         for (word, name) in [
             ("SshdSessionPath", "sshd-session"),
             ("SshdAuthPath", "sshd-auth"),
@@ -122,8 +122,9 @@ impl Server {
             }
         }
         fs::write(&config, text).unwrap();
-        // It wants a user and a folder, which only its own package makes: in its own view
-        // of the machine. What it is asked to run is back in everybody's.
+        // sshd needs a user and a folder that only its own package creates, so it gets its own
+        // mount namespace with both. The commands of its sessions run in the machine's mount
+        // namespace again.
         let users = folder.join("passwd");
         let mut known = fs::read_to_string("/etc/passwd").unwrap();
         if !known.lines().any(|line| line.starts_with("sshd:")) {
@@ -153,7 +154,7 @@ impl Server {
         })
     }
 
-    /// `zoneadm migrate` of a zone of `here` to it.
+    /// Returns `zoneadm migrate` of a zone of `here` to this server.
     #[must_use]
     pub fn command(&self, here: &Host, zone: &str, words: &[&str]) -> Command {
         self.command_to(here, zone, words, "root@127.0.0.1")
@@ -183,13 +184,13 @@ impl Server {
         run(&mut self.command(here, zone, words), b"")
     }
 
-    /// [`migrate`](Self::migrate), to another address than its own.
+    /// As [`migrate`](Self::migrate), to another address than the server's own.
     #[must_use]
     pub fn migrate_to(&self, here: &Host, zone: &str, to: &str) -> Ran {
         run(&mut self.command_to(here, zone, &[], to), b"")
     }
 
-    /// [`migrate`](Self::migrate), with a fault on the way.
+    /// As [`migrate`](Self::migrate), with a fault during the migration.
     #[must_use]
     pub fn migrate_with(&self, here: &Host, zone: &str, words: &[&str], fault: &str) -> Ran {
         run(
@@ -198,7 +199,7 @@ impl Server {
         )
     }
 
-    /// Ends every session, as a cable that is cut does.
+    /// Ends every session, as a cut cable does.
     pub fn cut(&self) {
         let mut find = Command::new("pgrep");
         find.args(["-P", &self.sshd.id().to_string()]);

@@ -1,4 +1,4 @@
-//! A program on a pseudo-terminal, as a person would use it.
+//! Runs a program on a pseudo-terminal, as a person would use it.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,14 +12,14 @@ use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use crate::run::{ends, shown, start};
 use crate::{WAIT_TIMEOUT, wait_for};
 
-/// A running program and the terminal it was started on.
+/// A running program and its terminal.
 #[derive(Debug)]
 pub struct Terminal {
     line: String,
     child: Child,
     keyboard: File,
     screen: Arc<Screen>,
-    /// The length of the text that has been expected already.
+    /// The length of the output that `expect` has consumed.
     seen: usize,
 }
 
@@ -30,10 +30,10 @@ struct Screen {
 }
 
 impl Terminal {
-    /// Starts the program with all three streams on a new terminal.
+    /// Starts the program with a new terminal as all three standard streams.
     ///
     /// # Panics
-    /// When there is no terminal to be had, or no program.
+    /// Fails if there is no terminal or no such program.
     #[must_use]
     pub fn start(mut command: Command) -> Self {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
@@ -45,7 +45,8 @@ impl Terminal {
         command.stdin(stream()).stdout(stream()).stderr(stream());
         let line = shown(&command);
         let child = start(&mut command);
-        // The command holds copies of the terminal: the end would not be seen.
+        // The command holds copies of the terminal's descriptors, which would hide the end of the
+        // output.
         drop(command);
         drop(theirs);
         let keyboard = File::from(controller);
@@ -54,7 +55,7 @@ impl Terminal {
         let shared = Arc::clone(&screen);
         std::thread::spawn(move || {
             let mut piece = [0; 4096];
-            // EIO: the last user of the terminal is gone.
+            // EIO: the last process that used the terminal has ended.
             while let Ok(length) = reader.read(&mut piece) {
                 if length == 0 {
                     break;
@@ -74,21 +75,21 @@ impl Terminal {
         }
     }
 
-    /// Types.
+    /// Writes a text to the terminal, as a person who types it.
     ///
     /// # Panics
-    /// When nobody listens.
+    /// Fails if no process reads the terminal.
     pub fn types(&mut self, text: &str) {
         self.keyboard
             .write_all(text.as_bytes())
             .unwrap_or_else(|error| panic!("{}: {error}", self.line));
     }
 
-    /// Waits until `text` is on the screen, behind what was expected before, and
-    /// returns what stands before it.
+    /// Waits until `text` appears in the output that was not consumed yet. Returns the output
+    /// before it.
     ///
     /// # Panics
-    /// When it does not come.
+    /// Fails if the text does not appear.
     pub fn expect(&mut self, text: &str) -> String {
         let end = Instant::now() + WAIT_TIMEOUT;
         let mut shown = self.screen.text.lock().expect("the reader does not panic");
@@ -117,7 +118,7 @@ impl Terminal {
     /// Waits until a program has put the terminal into raw mode.
     ///
     /// # Panics
-    /// When none does.
+    /// Fails if none does.
     pub fn wait_until_raw(&self) {
         use rustix::termios::{LocalModes, tcgetattr};
         wait_for("raw terminal", || {
@@ -126,7 +127,7 @@ impl Terminal {
         });
     }
 
-    /// The process id of the program.
+    /// Returns the process id of the program.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -135,7 +136,7 @@ impl Terminal {
     /// Waits for the program's end and returns its exit status.
     ///
     /// # Panics
-    /// When it does not end, or a signal ends it.
+    /// Fails if the program does not end, or if a signal ends it.
     pub fn status(&mut self) -> i32 {
         let pidfd = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty());
         let in_time = ends(&pidfd.expect("a child has a pidfd"), WAIT_TIMEOUT);

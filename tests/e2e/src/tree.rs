@@ -1,4 +1,4 @@
-//! Trees that are compared, and what is done to them.
+//! Compares and changes file trees.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::XattrFlags;
 
-/// The properties of a tree, by path.
+/// The properties of each file of a tree, by path.
 pub type Face = BTreeMap<PathBuf, String>;
 
-/// All that can be told of a tree: type, mode, owner, times, content, attributes, and
-/// which names are one file.
+/// Returns all properties of the files of a tree: type, mode, owner, times, content, extended
+/// attributes, and which names are hard links of one file.
 ///
 /// # Panics
-/// When it cannot be read, as by somebody who changes it.
+/// Fails if the tree cannot be read, for example while another process changes it.
 #[must_use]
 pub fn face(root: &Path) -> Face {
     let mut all = BTreeMap::new();
@@ -42,7 +42,7 @@ pub fn face(root: &Path) -> Face {
             inner.sort_by(|a, b| b.cmp(a));
             names.extend(inner);
         } else {
-            // Not how many names it has: overlay counts those that a layer above removed.
+            // The link count is left out: an overlay also counts names that an upper layer removed.
             let one = first.entry(meta.ino()).or_insert_with(|| name.clone());
             text.push_str(&format!(" like {}", one.display()));
         }
@@ -73,10 +73,10 @@ pub fn face(root: &Path) -> Face {
     all
 }
 
-/// Compares two faces.
+/// Compares the properties of two trees.
 ///
 /// # Panics
-/// When they differ.
+/// Fails if they differ.
 #[track_caller]
 pub fn assert_same(before: &Face, after: &Face) {
     for (name, text) in before {
@@ -89,18 +89,18 @@ pub fn assert_same(before: &Face, after: &Face) {
     assert!(new.is_empty(), "{new:?}");
 }
 
-/// FNV-1a: enough to see a difference.
+/// FNV-1a: sufficient to detect a difference.
 fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// Changes the files in a zone's `var/tree`, a step per layer: each step meets files of lower
+/// Changes the files in a zone's `var/tree`, one step per layer: each step changes files of lower
 /// layers.
 ///
 /// # Panics
-/// When that cannot be done.
+/// Fails if a file cannot be changed.
 pub fn change(root: &Path, step: usize) {
     let at = |name: &str| root.join("var/tree").join(name);
     let set = |name: &str, attribute: &str, value: &[u8]| {

@@ -1,5 +1,5 @@
-//! Programs of Debian's packages that are not installed on this machine: `./check` unpacks the
-//! packages into folders beside its tools, and zones get such a folder as an `fs`.
+//! Programs of Debian packages that are not installed on this machine: `./check` unpacks the
+//! packages into folders beside its tools, and a zone gets such a folder as a resource `fs`.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,8 @@ pub struct Unpacked {
 }
 
 impl Unpacked {
-    /// Looks for `trees/NAME` in the folders of `PATH`; else says that the test is skipped.
+    /// Looks for `trees/NAME` in the folders of `PATH`. If it does not exist, prints that the test
+    /// is skipped.
     #[must_use]
     pub fn find(name: &'static str) -> Option<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -28,13 +29,13 @@ impl Unpacked {
         })
     }
 
-    /// Returns where a zone has the folder.
+    /// Returns the path of the folder in a zone.
     #[must_use]
     pub fn place(&self) -> String {
         format!("/opt/{}", self.name)
     }
 
-    /// Returns the commands of zonecfg that give the folder to a zone.
+    /// Returns the commands of zonecfg that add the folder to a zone.
     #[must_use]
     pub fn configured(&self) -> String {
         format!(
@@ -44,15 +45,15 @@ impl Unpacked {
         )
     }
 
-    /// Returns the lines of a shell's script that find the programs.
+    /// Returns the lines of a shell script that add the programs to `PATH`.
     #[must_use]
     pub fn profile(&self) -> String {
         let place = self.place();
         format!("export PATH={place}/usr/bin:{place}/usr/sbin:$PATH\n")
     }
 
-    /// Returns the lines of a shell's script that let the loader find the libraries, among
-    /// them those in more folders.
+    /// Returns the lines of a shell script that make the loader find the libraries, also those in
+    /// further folders.
     #[must_use]
     pub fn libraries(&self, more: &[&str]) -> String {
         let mut folders = String::new();
