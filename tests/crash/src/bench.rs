@@ -1,4 +1,4 @@
-//! The hosts that an operation is tried on.
+//! The test hosts on which an operation is tried.
 
 use std::cell::Cell;
 use std::process::Command;
@@ -6,14 +6,14 @@ use std::process::Command;
 use e2e::Host;
 use e2e::ssh::Server;
 
-/// The hosts that an operation needs.
+/// The test hosts that an operation needs.
 #[derive(Debug)]
 pub struct Bench {
-    /// The one whose zones are looked at, and whose command it is.
+    /// The host whose zones are checked, and on which the command runs.
     pub host: Host,
-    /// Another one, and the way to it.
+    /// The second host of a migration, and the ssh server to reach it.
     pub far: Option<(Host, Server)>,
-    /// True if the machine of its kernel zone was killed, which strace follows, too.
+    /// True if the kill ended the QEMU of the kernel zone; strace traces QEMU, too.
     pub lost_memory: Cell<bool>,
 }
 
@@ -27,7 +27,7 @@ impl Bench {
         })
     }
 
-    /// With an installed sparse zone `master` that has been cloned before.
+    /// Returns a host with an installed sparse zone `master` that was cloned before.
     pub(crate) fn with_master() -> Option<Self> {
         let bench = Self::new()?;
         bench.host.install("master");
@@ -35,7 +35,7 @@ impl Bench {
         Some(bench)
     }
 
-    /// [`Bench::with_master`], and a clone `web` of it.
+    /// As [`Bench::with_master`], with a clone `web` of it.
     pub(crate) fn with_web() -> Option<Self> {
         let bench = Self::with_master()?;
         bench.host.clone_from("master", "web");
@@ -48,7 +48,7 @@ impl Bench {
     }
 }
 
-/// Clones `master` once, which seals its top, and removes the clone.
+/// Clones `master` once, which seals its top layer, and removes the clone.
 pub(crate) fn first_clone(host: &Host) {
     host.clone_from("master", "first");
     host.on("first", &["uninstall", "-F"]).quiet();

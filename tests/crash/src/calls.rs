@@ -1,10 +1,10 @@
-//! The system calls that a recorded run made, and which of them change something.
+//! Lists the system calls of a recorded run that change state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The calls that strace records. Those that only set owners, modes and times are left
-/// out: the next call of this list sees what they did.
+/// The calls that strace records. Calls that only set owners, modes and times are left out: a kill
+/// at the next call of this list shows their effect.
 pub const CHANGING: &[&str] = &[
     "rename",
     "renameat",
@@ -58,25 +58,25 @@ pub const CHANGING: &[&str] = &[
     "sendmsg",
 ];
 
-/// The calls that tell which program a process is.
+/// The calls that show which program a process executes.
 pub const ORIGINS: &[&str] = &["execve", "execveat", "clone", "clone3", "fork", "vfork"];
 
-/// A system call of one traced process: the `n`-th of its name, as strace counts.
+/// A system call of one traced process: the `n`-th with its name, as strace counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site {
-    /// Name of the call.
+    /// The name of the call.
     pub call: String,
     /// The number of the call among those with this name, from 1.
     pub n: u32,
-    /// The path that it names, when `n` counts the calls with this path alone: another thread or
-    /// process makes the `n`-th of this name before.
+    /// The path in the call's arguments, if `n` counts only the calls with this path. This is
+    /// needed if another thread or process makes the `n`-th call with this name earlier.
     pub path: Option<String>,
-    /// Its arguments in the recorded run, for people.
+    /// The call's arguments in the recorded run, for reports.
     pub text: String,
 }
 
 impl Site {
-    /// Returns the words that choose it, as `--site` takes them.
+    /// Returns the words for `--site` that select this call.
     #[must_use]
     pub fn key(&self) -> String {
         let path = self.path.as_deref().map(|path| format!("@{path}"));
@@ -90,10 +90,10 @@ impl fmt::Display for Site {
     }
 }
 
-/// Reads the output of `strace -f -y -o`. Each call and number is there once, in the
-/// order of the run: strace counts in each thread, and the first to come that far is
-/// the one that is killed. Those that come later are told by the path that they name, if
-/// that is the same in each run. `root` is left out of paths.
+/// Parses the output of `strace -f -y -o`. The result has each call and number once, in the order
+/// of the run: strace counts per thread, and the first thread that reaches the number is killed.
+/// The calls of later threads are identified by their path, if it is the same in each run. `root`
+/// is removed from paths.
 #[must_use]
 pub fn sites(record: &str, root: &str) -> Vec<Site> {
     let mut counts: BTreeMap<(&str, &str), u32> = BTreeMap::new();
@@ -142,7 +142,7 @@ pub fn sites(record: &str, root: &str) -> Vec<Site> {
     found
 }
 
-/// Stands for the root of zones in the paths of sites.
+/// Replaces the ZONES_ROOT in the paths of sites.
 pub const ROOT: &str = "@ROOT";
 
 /// Returns the first path among the arguments of a call.
@@ -159,7 +159,7 @@ fn path_of(arguments: &str) -> Option<&str> {
     of_descriptor.or(of_string)
 }
 
-/// Returns true for a path that the next run has, too: without ids, times and process numbers.
+/// Returns true for a path that the next run has, too: a path without ids, times and process ids.
 fn is_lasting(path: &str) -> bool {
     let of_process = path.starts_with("/proc/") || path.starts_with("/memfd:");
     !of_process
@@ -169,8 +169,7 @@ fn is_lasting(path: &str) -> bool {
         })
 }
 
-/// Returns true when the process that was killed first was a QEMU, which takes the memory of its
-/// guest along.
+/// Returns true if the process that was killed first was a QEMU: the memory of its guest is lost.
 #[must_use]
 pub fn killed_machine(record: &str) -> bool {
     let mut programs = Programs::default();
@@ -183,7 +182,7 @@ pub fn killed_machine(record: &str) -> bool {
     false
 }
 
-/// The number of a process and what it did.
+/// Splits a line into the process id and the call.
 fn split(line: &str) -> Option<(&str, &str)> {
     let (pid, rest) = line.split_once(char::is_whitespace)?;
     Some((pid, rest.trim_start()))
@@ -216,7 +215,7 @@ impl<'a> Programs<'a> {
     }
 }
 
-/// Returns true when a call of [`CHANGING`] changes more than the process that makes it.
+/// Returns true if a call of [`CHANGING`] changes state outside of the process that makes it.
 fn changes(call: &str, arguments: &str) -> bool {
     match call {
         "open" | "openat" | "openat2" => arguments.contains("O_CREAT"),
@@ -224,7 +223,8 @@ fn changes(call: &str, arguments: &str) -> bool {
         "ioctl" => ["BTRFS_IOC", "FICLONE", "FS_IOC_SET", "UFFDIO_"]
             .iter()
             .any(|name| arguments.contains(name)),
-        // Orders to the kernel's networks, to a zoneadmd, to QEMU and to the agent in a guest.
+        // Messages to the kernel's network configuration, to a zoneadmd, to QEMU and to the agent
+        // in a guest.
         "sendto" | "sendmsg" => {
             const ORDERS: &[&str] = &[
                 "RTM_NEW",
@@ -246,8 +246,8 @@ fn changes(call: &str, arguments: &str) -> bool {
     }
 }
 
-/// Returns true when something is written to a file, among them those of control groups, or
-/// to another process; not to the streams that the test reads, and not to terminals.
+/// Returns true if the call writes to a file (also of a cgroup) or to another process. Returns
+/// false for the streams that the test reads, and for terminals.
 fn is_told(arguments: &str) -> bool {
     let Some((number, rest)) = arguments.split_once('<') else {
         return false;
@@ -262,15 +262,15 @@ fn shortened(arguments: &str) -> String {
     text.trim_end().to_owned()
 }
 
-/// The call and the folder that it works in, without ids and numbers: sites of one shape
-/// are the turns of a loop.
+/// Returns the call and the folder of its path, without ids and numbers: sites of one shape are the
+/// iterations of a loop.
 #[must_use]
 pub fn shape(site: &Site) -> String {
     let place = site.text.split_once('<').map_or("", |(_, rest)| rest);
     let place = place.split_once('>').map_or(place, |(place, _)| place);
-    // All that is made in one tree is one loop.
+    // All calls that create files in one tree are one loop.
     let place = place.split_once("/root/").map_or(place, |(top, _)| top);
-    // Of what is written the file has a name, too.
+    // A call that writes is identified by the name of the file, too.
     let place = match site.call.as_str() {
         "write" | "pwrite64" | "writev" | "fsync" | "fdatasync" => {
             place.rsplit_once('/').map_or(place, |(folder, _)| folder)
@@ -281,7 +281,7 @@ pub fn shape(site: &Site) -> String {
     format!("{} {}", site.call, plain.collect::<String>())
 }
 
-/// At most `most` sites of each shape, spread over the run.
+/// Returns at most `most` sites of each shape, spread over the run.
 #[must_use]
 pub fn thinned(sites: &[Site], most: usize) -> Vec<Site> {
     let mut shapes: BTreeMap<String, Vec<&Site>> = BTreeMap::new();
@@ -295,7 +295,7 @@ pub fn thinned(sites: &[Site], most: usize) -> Vec<Site> {
             .position(|one| *one == site)
             .unwrap_or_default();
         let length = alike.len();
-        // The first and the last, and some between them.
+        // The first and the last site, and some between them.
         length <= most || at + 1 == length || (at * (most - 1)) % (length - 1) < most - 1
     };
     sites.iter().filter(|site| kept(site)).cloned().collect()

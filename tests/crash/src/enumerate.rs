@@ -1,4 +1,4 @@
-//! A kill for each call of an operation.
+//! Runs an operation once for each of its system calls, and kills it at that call.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,56 +14,56 @@ use crate::layers;
 use crate::operations::{self, Operation};
 use crate::strike::{Ask, Who, traced};
 
-/// The number of sites of one operation in a sample where none is given.
+/// Default number of sites of one operation in a sample.
 pub const SAMPLE: usize = 6;
 
-/// The number of looks at something that may still change.
+/// Maximum number of times that a value is read until it does not change any more.
 const LOOKS: usize = 100;
 
-/// The time between two lines about the progress.
+/// Interval between two lines about the progress.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// The part of an operation that is tried.
+/// The options of an enumeration.
 #[derive(Debug)]
 pub struct Extent<'a> {
-    /// A sample, until this moment; all of it when there is none.
+    /// The end of a run that tries samples; `None` to try all sites.
     pub until: Option<Instant>,
     /// The number of sites of each operation and process in a sample.
     pub sample: usize,
-    /// This site alone, as `call:n`; `list` prints all and tries none, `@` tries those that are
-    /// told by their path.
+    /// The only site to try, as `call:n`. `list` prints all sites and tries none; `@` tries those
+    /// that are identified by their path.
     pub site: Option<&'a str>,
 }
 
 /// The result for one operation and one of its processes.
 #[derive(Debug)]
 pub struct Tally {
-    /// The operation.
+    /// The name of the operation.
     pub name: &'static str,
     /// The process that was killed.
     pub who: &'static str,
-    /// Calls that change something, in a run that was not cut off.
+    /// Number of calls that change state, in a run without a kill.
     pub calls: usize,
-    /// The number of these that were tried.
+    /// Number of these calls that were tried.
     pub tried: usize,
     /// The number of processes that were killed.
     pub kills: usize,
-    /// Kills after which something was left.
+    /// Number of kills that left objects behind.
     pub leaks: usize,
-    /// Kills after which the zone was wrong, or did not go on.
+    /// Number of kills after which the zone was in a wrong state, or the next command failed.
     pub broken: usize,
     /// The failures, each with its site.
     pub problems: Vec<String>,
-    /// The time that all of it took.
+    /// The duration of the whole enumeration.
     pub took: Duration,
 }
 
 thread_local! {
-    /// Text and place of the last panic.
+    /// The text and the source line of the last panic.
     static SAID: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs what panics when something is wrong.
+/// Calls a function, and returns the text of its panic as an error.
 fn tried<T>(act: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -79,7 +79,7 @@ fn tried<T>(act: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(act)).map_err(|_| SAID.with(|said| said.borrow().clone()))
 }
 
-/// The bench of an operation and its face between two runs.
+/// The test hosts of an operation, and their state between two runs.
 struct Stand<'a> {
     operation: &'a Operation,
     bench: Bench,
@@ -91,13 +91,13 @@ fn hosts(bench: &Bench) -> impl Iterator<Item = &Host> {
     std::iter::once(&bench.host).chain(far)
 }
 
-/// Returns the face of all hosts of a bench.
+/// Returns the state of all hosts of a bench.
 fn face(bench: &Bench) -> Face {
     Face::joined(&hosts(bench).map(Face::of).collect::<Vec<_>>())
 }
 
 impl<'a> Stand<'a> {
-    /// Nothing where this machine cannot have it.
+    /// Returns `None` if this machine cannot run the operation.
     fn new(operation: &'a Operation) -> Option<Self> {
         let bench = (operation.bench)()?;
         let mut stand = Self {
@@ -105,7 +105,7 @@ impl<'a> Stand<'a> {
             bench,
             face: Face::default(),
         };
-        // Once through: what is made once is made.
+        // A run without a kill creates the objects that are created only once.
         (operation.begin)(&stand.bench);
         let _ = e2e::run::run(&mut (operation.command)(&stand.bench), b"");
         (operation.after)(&stand.bench);
@@ -114,7 +114,7 @@ impl<'a> Stand<'a> {
         Some(stand)
     }
 
-    /// Returns the face of the bench when nothing changes any more.
+    /// Returns the state of the bench when it does not change any more.
     fn quiet_face(&self) -> Face {
         let mut last = face(&self.bench);
         e2e::wait_for("a host on which nothing changes", || {
@@ -127,7 +127,7 @@ impl<'a> Stand<'a> {
         last
     }
 
-    /// Returns the things that are left; waits until processes have ended.
+    /// Returns the objects that a kill left behind. Waits until processes have ended.
     fn leaks(&mut self) -> Vec<String> {
         let end = Instant::now() + WAIT_TIMEOUT;
         loop {
@@ -141,7 +141,7 @@ impl<'a> Stand<'a> {
             let is_link = |one: &String| one.starts_with("more: link ");
             let has_ended = now.processes() <= self.face.processes();
             if has_ended && !found.iter().any(is_link) || Instant::now() > end {
-                // The next one is compared with what there is now.
+                // The next state is compared with the present one.
                 self.face = now;
                 return found;
             }
@@ -149,7 +149,8 @@ impl<'a> Stand<'a> {
     }
 }
 
-/// Kills `who` at each call of `operation`, or at some. Nothing where it cannot run here.
+/// Kills `who` at each call of `operation`, or at a sample of them. Returns `None` if the operation
+/// cannot run on this machine.
 pub fn enumerate(
     operation: &Operation,
     who: Who,
@@ -231,7 +232,7 @@ pub fn enumerate(
                 tally
                     .problems
                     .push(format!("{site}\n      {}", why.replace('\n', "\n      ")));
-                // The state of this bench is not known now: it gets a new one.
+                // The state of these hosts is unknown now: the operation gets new hosts.
                 match tried(|| Stand::new(operation)) {
                     Ok(Some(new)) => {
                         let old = std::mem::replace(&mut stand, new);
@@ -273,7 +274,7 @@ pub fn enumerate(
     Some(tally)
 }
 
-/// The calls of a run that is not cut off.
+/// Records the calls of a run without a kill.
 fn record(stand: &Stand<'_>, who: Who) -> Vec<Site> {
     let operation = stand.operation;
     (operation.begin)(&stand.bench);
@@ -304,11 +305,12 @@ fn strike(stand: &Stand<'_>, who: Who, site: &Site, hit: &mut bool) {
     (operation.end)(&stand.bench);
 }
 
-/// Whoever stands on a layer has it, and a reference on it, also before the next command.
+/// Expects that every user of a layer has the layer, and a reference to it, before the next command
+/// runs.
 fn nothing_lacks(host: &Host) {
     let zones = host.path("/zones");
     let mut last = Vec::new();
-    // Processes that were not killed go on meanwhile, and are seen in the midst of it.
+    // Processes that were not killed continue meanwhile, and may be seen in the middle of a change.
     let lacks = (0..LOOKS).all(|_| {
         last = layers::lacking(&zones);
         if !last.is_empty() {
@@ -319,7 +321,7 @@ fn nothing_lacks(host: &Host) {
     assert!(!lacks, "after the kill {}", last.join(", "));
 }
 
-/// The programs find no remains either.
+/// Expects that the programs find no remains either.
 fn nothing_is_left(host: &Host) {
     let mut ran = host.zoneadm(&["check"]);
     for _ in 0..LOOKS {

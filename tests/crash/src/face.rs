@@ -1,4 +1,4 @@
-//! All that a host of zones has on disk and in the kernel, to be compared.
+//! Lists all objects of a test host on disk and in the kernel, to compare them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,12 +7,12 @@ use std::path::Path;
 
 use e2e::{Host, cgroup};
 
-/// Counts each thing; ids, which differ in each run, are written as `#`.
+/// The number of objects of each description. Ids, which differ between runs, are replaced by `#`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Face(BTreeMap<String, usize>);
 
-/// Below these nothing is looked at: what zones and layers hold is their own, logs stay,
-/// and the others are of this program. Paths from the root of zones.
+/// Folders that are not searched, below the ZONES_ROOT: the content of zones and layers is their
+/// own, logs stay, and the others belong to this program.
 const CLOSED: &[&str] = &[
     "var/log/zones",
     "front",
@@ -27,7 +27,7 @@ const CLOSED: &[&str] = &[
 ];
 
 impl Face {
-    /// That of a host now.
+    /// Returns the present objects of a host.
     #[must_use]
     pub fn of(host: &Host) -> Self {
         let mut face = Self::default();
@@ -42,14 +42,14 @@ impl Face {
             let below = name
                 .split_once(host.cgroup())
                 .map_or("", |(_, below)| below);
-            // The groups that all zones share come and go with the last of them.
+            // The cgroups that all zones share exist as long as any zone runs.
             if !below.is_empty() && below != "/.zoneadmd" {
                 face.note("cgroup", &name.replace(host.cgroup(), "@"));
             }
         }
         for pid in host.processes() {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            // One that has ended is nobody's burden.
+            // A process that has ended needs no cleanup.
             if !name.is_empty() {
                 face.note("process", name.trim());
             }
@@ -63,7 +63,7 @@ impl Face {
         face
     }
 
-    /// Several hosts as one.
+    /// Returns the objects of several hosts as one list.
     #[must_use]
     pub fn joined(faces: &[Self]) -> Self {
         let mut all = Self::default();
@@ -100,7 +100,8 @@ impl Face {
                 );
             } else if kind.is_dir() {
                 self.note("folder", &plain(&path, root));
-                // A mount is told by itself, and a top or copy is the zone's own.
+                // A mount is listed separately, and the content of a top layer or copy belongs to
+                // the zone.
                 let depth = below.components().count();
                 let is_top = name.starts_with("zones/") && depth == 3 && is_tree(&name);
                 if about.dev() == device && !is_top {
@@ -112,15 +113,15 @@ impl Face {
         }
     }
 
-    /// Returns the things that this has more than `other`, and less. A process that `other` has and
-    /// this one does not is left out: it was ending when `other` was taken. The operations
-    /// themselves look whether a zone that must run still runs.
+    /// Returns the objects that this list has in addition to `other`, and those that it lacks. A
+    /// process that only `other` has is left out: it was ending when `other` was taken. The
+    /// operations themselves check that a zone that must run still runs.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut found = Vec::new();
         for (name, count) in &self.0 {
             let before = other.0.get(name).copied().unwrap_or_default();
-            // A lock of a zone stays until the zone is deleted, see `leftovers`.
+            // The lock file of a zone stays until the zone is deleted, see `leftovers`.
             if *count > before && !name.ends_with(".adopt") {
                 found.push(format!("more: {name}"));
             }
@@ -144,7 +145,7 @@ impl Face {
         of_processes.map(|(_, count)| count).sum()
     }
 
-    /// Returns the things that are left when no zone is there any more and that may not stay.
+    /// Returns the objects that must not exist when there is no zone any more.
     #[must_use]
     pub fn leftovers(&self) -> Vec<String> {
         const MAY_STAY: &[&str] = &[
@@ -165,10 +166,10 @@ impl Face {
             "folder run/zones/mnt",
             "file run/zones/last_id",
             "folder run/zones/network",
-            // Facts about the QEMU and the KVM of this machine.
+            // Facts about this machine's QEMU and KVM.
             "file run/zones/kvm",
             "file run/zones/qemu",
-            // The archive that the set-up of the import made.
+            // The archive that the preparation of the import created.
             "file web.tar.zst",
         ];
         let names = self.0.keys().filter(|name| {
@@ -179,7 +180,7 @@ impl Face {
     }
 }
 
-/// The links of this process's network.
+/// Returns the links in this process's network namespace.
 #[must_use]
 pub fn links() -> Vec<String> {
     let text = fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
@@ -187,13 +188,13 @@ pub fn links() -> Vec<String> {
     names.map(|(name, _)| name.trim().to_owned()).collect()
 }
 
-/// Folders of a zonepath whose content is the zone's.
+/// Returns whether a folder of a zonepath holds the zone's own content.
 fn is_tree(name: &str) -> bool {
     let last = name.rsplit('/').next().unwrap_or_default();
     ["root", "root.new", "vol", "vol.new", "work", "lu"].contains(&last)
 }
 
-/// A path below the root of zones with every id written as `#`.
+/// Returns a path below the ZONES_ROOT with every id replaced by `#`.
 fn plain(path: &Path, root: &Path) -> String {
     let text = path.display().to_string();
     let text = text.replace(&format!("{}/", root.display()), "");
@@ -226,7 +227,7 @@ mod tests {
                 "/r/zones/.layers/0123456789abcdef/refs",
                 "zones/.layers/#/refs",
             ),
-            // The name of a zone is no id.
+            // The name of a zone is not an id.
             ("/r/zones/web1/root", "zones/web1/root"),
             ("/r/run/zones/17", "run/zones/#"),
             (

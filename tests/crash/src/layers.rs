@@ -1,13 +1,13 @@
-//! The layers of a host as they lie on disk: whether each has a user that stands on it.
-//! This reads the format for itself, so that it does not share a fault with the programs.
+//! Checks the layers of a host on disk: each needs a user. This code parses the format itself, so
+//! that it does not share a fault with the programs.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the faults of the layers of the zones in a folder: those of [`lacking`], layers
-/// without users, references of users that are gone or stand elsewhere, and removals that
-/// were not finished.
+/// Returns the faults of the layers of the zones in a folder: those of [`lacking`], layers without
+/// users, references of users that are gone or that use another layer, and removals that were not
+/// completed.
 #[must_use]
 pub fn problems(zones: &Path) -> Vec<String> {
     let (mut found, wanted) = survey(bonds(zones));
@@ -26,7 +26,7 @@ pub fn lacking(zones: &Path) -> Vec<String> {
     survey(bonds).0
 }
 
-/// Returns true for a link, by its path below `zones`, of a user that is not whole.
+/// Returns true for a symbolic link, by its path below `zones`, of a user that is incomplete.
 fn is_unfinished(bond: &Path, zones: &Path) -> bool {
     let mut names = bond.iter().map(|name| name.to_string_lossy());
     if names.any(|name| name.starts_with('.')) {
@@ -54,7 +54,8 @@ fn is_unfinished(bond: &Path, zones: &Path) -> bool {
     !has_top || names.iter().any(|name| name.starts_with(".unfinished-"))
 }
 
-/// Returns what the links in `bonds` miss, and the layers and references that are wanted.
+/// Returns the objects that the symbolic links in `bonds` need but that do not exist, and the
+/// layers and references that are needed.
 fn survey(bonds: Vec<PathBuf>) -> (Vec<String>, BTreeSet<PathBuf>) {
     let mut found = Vec::new();
     let mut wanted = BTreeSet::new();
@@ -75,7 +76,7 @@ fn survey(bonds: Vec<PathBuf>) -> (Vec<String>, BTreeSet<PathBuf>) {
         wanted.insert(reference);
         wanted.insert(layer);
     }
-    // Each layer wants the one below, with a reference of its own there.
+    // Each layer needs the layer below it, with its own reference to it.
     let mut open: Vec<PathBuf> = wanted
         .iter()
         .filter(|path| path.is_dir())
@@ -104,7 +105,7 @@ fn survey(bonds: Vec<PathBuf>) -> (Vec<String>, BTreeSet<PathBuf>) {
     (found, wanted)
 }
 
-/// Returns the layers, references and trees that nobody wants.
+/// Returns the layers, references and trees that have no user.
 fn garbage(layers: &Path, wanted: &BTreeSet<PathBuf>) -> Vec<String> {
     let mut found = Vec::new();
     for entry in inside(layers) {
@@ -132,7 +133,7 @@ fn garbage(layers: &Path, wanted: &BTreeSet<PathBuf>) -> Vec<String> {
     found
 }
 
-/// The links that tie datasets, snapshots and what zones have mounted to their layers.
+/// Returns the symbolic links from datasets, snapshots and mounted roots to their layers.
 fn bonds(zones: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for zonepath in inside(zones) {
@@ -146,7 +147,7 @@ fn bonds(zones: &Path) -> Vec<PathBuf> {
                 .iter()
                 .map(|at| at.join("dataset")),
         );
-        // Environments that are prepared lie as deep as snapshots.
+        // Boot environments that are being prepared are at the same depth as snapshots.
         found.extend(
             inside(&zonepath.join("environments"))
                 .iter()
@@ -157,7 +158,7 @@ fn bonds(zones: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the target of a link, by its text.
+/// Returns the target of a symbolic link, as the link stores it.
 fn linked(link: &Path) -> Option<PathBuf> {
     let text = fs::read_link(link).ok()?;
     let mut path = link.parent()?.to_owned();

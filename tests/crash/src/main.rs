@@ -1,5 +1,5 @@
-//! Kills our programs at every system call that changes something, one kill for each run
-//! of an operation, and looks at what is left. See `tests/crash/README.md`.
+//! Kills the zone programs at every system call that changes state, one kill in each run of an
+//! operation, and checks the remains. See `tests/crash/README.md`.
 //!
 //! | file | holds |
 //! |---|---|
@@ -48,7 +48,7 @@ usage: crash [--seed N] [--seconds N [--sample N]] [--only NAME]... [--who NAME]
   --list          the operations
   --table FILE    writes the table there, too";
 
-/// Set for the process that has its own folder of programs.
+/// Set in the environment of the process that has its own folder of programs.
 const PLACED: &str = "ZONES_CRASH_PROGRAMS";
 
 struct Options {
@@ -101,7 +101,7 @@ fn options() -> Result<Options, lexopt::Error> {
 }
 
 fn main() -> ExitCode {
-    // A program that is found by PATH has its name alone as first argument.
+    // The first argument of a program that was found in PATH is only its name.
     let own = std::env::current_exe().unwrap_or_default();
     if own.file_name().is_some_and(|name| name != "crash") {
         eprintln!("{}", wrapper::become_program(&own));
@@ -136,7 +136,7 @@ fn place() -> ExitCode {
         eprintln!("crash: ZONES_BIN names no folder of programs: start it by tests/crash/run");
         return ExitCode::from(2);
     };
-    // Links can be made where the programs are; that may be another file system than /tmp.
+    // Hard links need the file system of the programs, which may differ from that of /tmp.
     let own = std::env::current_exe().unwrap_or_default();
     let beside = own.parent().unwrap_or(Path::new("/tmp"));
     let folder = beside.join(format!("crash-programs-{}", std::process::id()));
@@ -182,7 +182,7 @@ fn enumerate_all(options: &Options) -> ExitCode {
         .map(|(_, one)| one)
         .collect();
     if until.is_some() {
-        // Another order each time, so that a short run comes to each some day.
+        // A random order, so that short runs reach every operation over time.
         for at in (1..chosen.len()).rev() {
             chosen.swap(at, random.index(at + 1));
         }

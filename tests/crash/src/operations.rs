@@ -1,5 +1,5 @@
-//! The operations that are cut off: what stands before each, the command, and what the
-//! next command makes of the half of it.
+//! The operations that are killed: the preparation of each, its command, and the check that the
+//! next command succeeds.
 
 mod life;
 mod machine;
@@ -15,7 +15,7 @@ use e2e::run::run;
 
 pub use operation::Operation;
 
-/// All of them, the quick ones first.
+/// Returns all operations, the quick ones first.
 #[must_use]
 pub fn all() -> Vec<Operation> {
     [

@@ -1,4 +1,4 @@
-//! Folders of programs in which those that others start are wrappers.
+//! Creates folders of programs in which the programs that others start are replaced by wrappers.
 //!
 //! ```text
 //! front/   the programs, but zoneadmd is the wrapper of real/zoneadmd
@@ -6,17 +6,17 @@
 //! far/     the programs, but zoneadm is the wrapper of front/zoneadm
 //! ```
 //!
-//! Our programs find each other beside themselves, so which ones a command starts is told
-//! by the folder that it is started from.
+//! The zone programs find each other in their own folder, so the folder of a command determines the
+//! programs that it starts.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Makes the folders below `at` for the programs in `bin`. Returns the first of them.
+/// Creates the folders below `at` for the programs in `bin`. Returns the first of the folders.
 ///
 /// # Errors
-/// When a program is missing or a folder cannot be written.
+/// Fails if a program is missing or a folder cannot be written.
 pub fn make(at: &Path, bin: &Path) -> io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     for (folder, wrapper) in [
@@ -42,7 +42,7 @@ pub fn make(at: &Path, bin: &Path) -> io::Result<PathBuf> {
     Ok(at.join("front"))
 }
 
-/// A hard link, or a copy where there can be none.
+/// Creates a hard link, or a copy if a hard link is not possible.
 fn link(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Ok(()) => Ok(()),

@@ -1,10 +1,10 @@
-//! The table at the end.
+//! The table of results.
 
 use std::fmt::Write as _;
 
 use crate::enumerate::Tally;
 
-/// A line while it goes on.
+/// Returns a line about the progress.
 #[must_use]
 pub fn line(tally: &Tally) -> String {
     format!(
@@ -20,7 +20,7 @@ pub fn line(tally: &Tally) -> String {
     )
 }
 
-/// All of it, in Markdown.
+/// Returns all results in Markdown.
 #[must_use]
 pub fn table(tallies: &[Tally]) -> String {
     let mut text = String::from(
@@ -41,7 +41,7 @@ pub fn table(tallies: &[Tally]) -> String {
     text
 }
 
-/// The sums in one line.
+/// Returns the sums in one line.
 #[must_use]
 pub fn all(tallies: &[Tally]) -> String {
     let [calls, tried, kills, leaks, broken] = sums(tallies);
@@ -65,7 +65,7 @@ fn sums(tallies: &[Tally]) -> [usize; 5] {
     sums
 }
 
-/// Returns the failures, empty when there are none.
+/// Returns the failures; empty if there are none.
 #[must_use]
 pub fn failures(tallies: &[Tally]) -> String {
     let mut text = String::new();

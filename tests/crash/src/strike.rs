@@ -1,4 +1,4 @@
-//! Runs of an operation under strace: one that is recorded, and those with a kill.
+//! Runs an operation under strace: once to record its calls, and then with kills.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use e2e::{Host, Ran, start, wait_for};
 use crate::bench::Bench;
 use crate::calls::{self, CHANGING, ORIGINS, Site};
 
-/// Time for a strace to let go of what it traces.
+/// Timeout for strace to detach from the processes that it traces.
 const STRACE_END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The process of an operation that is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// The command itself, up to where its children execute other programs.
+    /// The command itself, and its children until they execute other programs.
     Command,
     /// A zoneadmd that the command starts.
     Started,
@@ -28,7 +28,7 @@ pub enum Who {
 }
 
 impl Who {
-    /// As the table says it.
+    /// Returns the name in the table of results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -40,7 +40,8 @@ impl Who {
     }
 }
 
-/// Returns the file with the orders for the wrapper of a program; see [`crate::wrapper`].
+/// Returns the path of the file with the options for the wrapper of a program; see
+/// [`crate::wrapper`].
 #[must_use]
 pub fn orders(root: &Path, program: &str) -> PathBuf {
     root.join(format!("trace-{program}"))
@@ -49,29 +50,29 @@ pub fn orders(root: &Path, program: &str) -> PathBuf {
 /// The task of strace.
 #[derive(Clone, Copy, Debug)]
 pub enum Ask<'a> {
-    /// All calls that change something.
+    /// Record all calls that change state.
     Record,
-    /// A kill at one of them.
+    /// Kill the process at one of these calls.
     Kill(&'a Site),
 }
 
-/// The end of a traced run.
+/// The result of a traced run.
 #[derive(Debug)]
 pub struct Struck {
-    /// The command.
+    /// The exit status and the output of the command.
     pub ran: Ran,
     /// The output of strace.
     pub trace: String,
 }
 
 impl Struck {
-    /// Returns true when the kill came.
+    /// Returns true if the process was killed.
     #[must_use]
     pub fn was_hit(&self) -> bool {
         self.trace.contains("+++ killed by SIGKILL +++")
     }
 
-    /// Returns true when it came to the machine of a kernel zone.
+    /// Returns true if the killed process was the QEMU of a kernel zone.
     #[must_use]
     pub fn hit_machine(&self) -> bool {
         calls::killed_machine(&self.trace)
@@ -83,7 +84,7 @@ fn words(ask: Ask<'_>, out: &Path, root: &Path) -> Vec<String> {
     words.push(out.display().to_string());
     match ask {
         Ask::Record => {
-            // A name that this machine's processor does not have is no error.
+            // A name of a call that this machine's processor does not have is not an error.
             let names = CHANGING.iter().chain(ORIGINS);
             let names: Vec<String> = names.map(|name| format!("?{name}")).collect();
             words.extend(["-s".to_owned(), "4096".to_owned()]);
@@ -104,10 +105,10 @@ fn words(ask: Ask<'_>, out: &Path, root: &Path) -> Vec<String> {
     words
 }
 
-/// Runs `command` with one of the processes of its operation on zone `web` traced.
+/// Runs `command` while one of the processes of its operation on zone `web` is traced.
 ///
 /// # Panics
-/// When strace cannot do it.
+/// Fails if strace fails.
 #[must_use]
 pub fn traced(bench: &Bench, who: Who, ask: Ask<'_>, command: &mut Command) -> Struck {
     let host = match &bench.far {
@@ -141,7 +142,7 @@ pub fn traced(bench: &Bench, who: Who, ask: Ask<'_>, command: &mut Command) -> S
             ran
         }
     };
-    // strace of a wrapper ends a moment after those that it traces.
+    // The strace of a wrapper ends a moment after the processes that it traces.
     if matches!(who, Who::Started | Who::Far) {
         detach(host, &out);
     }
@@ -150,7 +151,7 @@ pub fn traced(bench: &Bench, who: Who, ask: Ask<'_>, command: &mut Command) -> S
     Struck { ran, trace }
 }
 
-/// `command` under strace, which lets go of children when they execute a program.
+/// Returns `command` under strace, which detaches from children when they execute a program.
 fn wrapped(command: &Command, words: &[String]) -> Command {
     let mut strace = Command::new("/usr/bin/strace");
     strace
@@ -191,14 +192,14 @@ fn is_traced(pid: i32) -> bool {
     })
 }
 
-/// Lets strace end: what it still traces goes on without it.
+/// Makes strace end: the processes that it still traces continue without it.
 fn finish(strace: &mut Child) {
     let pid = strace.id();
     end(pid, || matches!(strace.try_wait(), Ok(Some(_))));
 }
 
-/// Ends a strace. One that waits for a thread which does not come any more, because the others
-/// of its process were killed, does not hear SIGTERM; without it that thread ends, too.
+/// Ends a strace. A strace ignores SIGTERM while it waits for a thread that never comes, because
+/// the other threads of its process were killed; if strace is killed, that thread ends, too.
 fn end(pid: u32, mut has_ended: impl FnMut() -> bool) {
     for signal in ["-TERM", "-KILL"] {
         let _ = run(Command::new("kill").args([signal, &pid.to_string()]), b"");
@@ -213,7 +214,7 @@ fn end(pid: u32, mut has_ended: impl FnMut() -> bool) {
     panic!("strace {pid} does not end");
 }
 
-/// Lets the strace that a wrapper started end.
+/// Makes the strace that a wrapper started end.
 fn detach(host: &Host, out: &Path) {
     let out = out.display().to_string();
     for pid in host.processes() {

@@ -1,9 +1,8 @@
-//! The wrapper of a program that others start, so that strace can be with it
-//! from its first call.
+//! The wrapper of a program that other programs start, so that strace traces it from its first
+//! call.
 //!
-//! If the root of zones has orders for the program, strace is attached to this process;
-//! then it becomes the real program, which keeps its number, its descriptors and who
-//! started it.
+//! If the ZONES_ROOT has options for the program, the wrapper attaches strace to its own process.
+//! Then it executes the real program, which keeps the process id, the descriptors and the parent.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -13,11 +12,11 @@ use std::time::Duration;
 
 use crate::strike::orders;
 
-/// Becomes the real program of the wrapper at `own`. Returns only to say why it could not.
+/// Executes the real program of the wrapper at `own`. Returns only the reason why this failed.
 #[must_use]
 pub fn become_program(own: &Path) -> String {
     let name = own.file_name().unwrap_or_default();
-    // Beside the folder of the wrapper: see `crate::programs`.
+    // The real program's folder is beside the wrapper's folder: see `crate::programs`.
     let real = |folder: &str| -> PathBuf {
         let parent = own.parent().and_then(Path::parent);
         parent.unwrap_or(Path::new("/")).join(folder).join(name)
@@ -39,8 +38,8 @@ pub fn become_program(own: &Path) -> String {
     format!("{}: {error}", program.display())
 }
 
-/// Attaches strace to this process, without our descriptors: pipes must end and locks
-/// must go with the one that is killed.
+/// Attaches strace to this process, without the descriptors of this process: the pipes and locks of
+/// a killed process must be released.
 fn trace(words: &str) {
     const START: &str = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; \
                          /usr/bin/strace \"$@\" </dev/null >/dev/null 2>&1 &";
@@ -53,7 +52,7 @@ fn trace(words: &str) {
     if !started.is_ok_and(|status| status.success()) {
         return;
     }
-    // A strace that does not come is found by the record, which is empty then.
+    // If strace does not start, the record stays empty, which the test notices.
     for _ in 0..5_000 {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         if !status.contains("TracerPid:\t0\n") {

@@ -8,7 +8,7 @@ use crate::strike::Who;
 
 const ALIVE: &[&str] = &["installed", "running"];
 
-/// A zone with a link to the host where `run` made one for that.
+/// Returns a zone with a link to the host, if `run` created a network for it.
 fn networked() -> Option<Bench> {
     let bench = Bench::with_web()?;
     if face::links().iter().any(|name| name == "crash0") {
@@ -19,7 +19,7 @@ fn networked() -> Option<Bench> {
     Some(bench)
 }
 
-/// The zone answers, as the one that it is.
+/// Expects that the zone answers, with its own host name.
 #[track_caller]
 fn answers(bench: &Bench) {
     assert_eq!(settled(&bench.host, "web", &["running"]), "running");

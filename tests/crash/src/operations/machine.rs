@@ -10,7 +10,8 @@ use super::zones::goes_on;
 use crate::bench::Bench;
 use crate::strike::Who;
 
-/// The data that the guest keeps in memory: the boot id, a mark in /run, and its disk.
+/// Prints the data that the guest keeps in memory and on disk: the boot id, a mark in /run, and a
+/// mark on its disk.
 const LOOK: &str = "cat /run/boot /run/mark /var/mark";
 
 fn said(host: &Host, script: &str) -> String {

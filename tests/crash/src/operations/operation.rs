@@ -1,4 +1,4 @@
-//! An operation that is cut off.
+//! The description of an operation that is killed.
 
 use std::process::Command;
 
@@ -7,20 +7,21 @@ use crate::strike::Who;
 
 /// An operation on zone `web`.
 pub struct Operation {
-    /// As the table says it.
+    /// The name in the table of results.
     pub name: &'static str,
-    /// The processes that are killed in it, one enumeration each.
+    /// The processes that are killed, with one enumeration for each.
     pub who: &'static [Who],
-    /// The most sites of one shape that are tried, see [`crate::calls::thinned`].
+    /// The maximum number of sites of one shape that are tried, see [`crate::calls::thinned`].
     pub most: usize,
-    /// Makes what all runs of it share; nothing, said, where that cannot be.
+    /// Creates the hosts that all runs share; `None`, with a message, if this machine cannot have
+    /// them.
     pub bench: fn() -> Option<Bench>,
-    /// Makes what it begins with.
+    /// Prepares one run.
     pub begin: fn(&Bench),
-    /// The command.
+    /// Returns the command.
     pub command: fn(&Bench) -> Command,
-    /// Looks at what a kill left, and goes on; panics at what must not be.
+    /// Checks the remains after a kill, and runs the next command; panics if the result is wrong.
     pub after: fn(&Bench),
-    /// Undoes what `begin`, the command and `after` made.
+    /// Removes the objects that `begin`, the command and `after` created.
     pub end: fn(&Bench),
 }

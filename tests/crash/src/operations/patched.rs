@@ -1,4 +1,4 @@
-//! zonepatch: halted, running and sharing zones.
+//! The operations of zonepatch on halted, running and sharing zones.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,8 @@ use super::zones::{again, content, remove, settled};
 use crate::bench::Bench;
 use crate::strike::Who;
 
-/// A host with clones of a zone that has version 1 of a package; the archive has 2.
+/// Returns a host with clones of a zone that has version 1 of a package; the package archive has
+/// version 2.
 fn fleet(zones: &[&str]) -> Option<Bench> {
     if !debian::can_be_made() {
         return None;
@@ -44,7 +45,8 @@ fn fleet(zones: &[&str]) -> Option<Bench> {
     Some(bench)
 }
 
-/// The version of the package that all of a halted zone says it is.
+/// Returns the version of the package in a halted zone, and expects that all its files are of this
+/// version.
 #[track_caller]
 fn version(bench: &Bench, zone: &str) -> &'static str {
     let text = content(&bench.host, zone, "opt/app/data");
@@ -64,7 +66,7 @@ fn version(bench: &Bench, zone: &str) -> &'static str {
     }
 }
 
-/// Recovers, looks at every zone, and brings each back to version 1.
+/// Runs `zonepatch recover`, checks every zone, and returns each to version 1.
 fn recovered(bench: &Bench, zones: &[&str]) {
     let host = &bench.host;
     e2e::wait_for("a recovery that nobody is in the way of", || {
@@ -77,10 +79,10 @@ fn recovered(bench: &Bench, zones: &[&str]) {
         }
         let _ = version(bench, zone);
     }
-    // The same command goes on.
+    // The same command can be repeated.
     let mut ran = zonepatch(host, &["apply", "-z", "web*"]);
     if ran.err.contains("its next boot takes") {
-        // It was patched before the kill: the boot completes that.
+        // The zone was patched before the kill: the boot completes the patch.
         for zone in zones {
             host.boot(zone);
             host.halt(zone);
@@ -99,7 +101,7 @@ fn recovered(bench: &Bench, zones: &[&str]) {
 const ONE: &[&str] = &["web1"];
 const ALL: &[&str] = &["web1", "web2", "web3"];
 
-/// New clones for each run: their history begins with it.
+/// Creates new clones for each run, without a history of patches.
 fn remade(bench: &Bench, zones: &[&str]) {
     for zone in zones {
         bench.host.clone_from("master", zone);

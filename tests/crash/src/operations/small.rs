@@ -1,4 +1,4 @@
-//! A zone with a shell and nothing else: few files, so that few system calls make it.
+//! A zone with a shell and few other files, so that few system calls create it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,11 +13,11 @@ use crate::bench::{Bench, first_clone};
 /// The first process of the zone.
 pub(super) const INIT: &str = "#!/bin/sh\ntrap 'exit 0' TERM INT\nwhile :; do sleep 1; done\n";
 
-/// Programs of the host that the zone has.
+/// Programs of the host that are copied into the zone.
 const PROGRAMS: &[&str] = &["sh", "cat", "sleep", "hostname"];
 
 impl Bench {
-    /// With a small zone `master` of brand lx that has been cloned before.
+    /// Returns a host with a small zone `master` of brand lx that was cloned before.
     pub(super) fn with_small() -> Option<Self> {
         let bench = Self::new()?;
         let host = &bench.host;
@@ -31,7 +31,7 @@ impl Bench {
     }
 }
 
-/// Makes the tree: some programs of the host and their libraries.
+/// Creates the tree: some programs of the host and their libraries.
 fn make(tree: &Path) {
     for name in ["bin", "sbin", "lib", "lib64"] {
         fs::create_dir_all(tree.join("usr").join(name)).expect("a folder");

@@ -9,7 +9,7 @@ use crate::strike::Who;
 
 const BUILT: &[&str] = &["configured", "incomplete", "installed"];
 
-/// A tiny tree to install zones of brand lx from.
+/// Returns a host with a tiny tree, from which zones of brand lx are installed.
 fn tiny() -> Option<Bench> {
     let bench = Bench::new()?;
     for name in ["sbin/init", "etc/hostname", "bin/sh"] {
@@ -24,7 +24,7 @@ fn tiny() -> Option<Bench> {
     Some(bench)
 }
 
-/// Installs after a cut, the way that the state asks for.
+/// Installs a zone after a kill, in the way that the zone's state requires.
 fn installs(bench: &Bench, words: &[&str]) {
     settled(&bench.host, "web", BUILT);
     mend(&bench.host, "web");
@@ -32,7 +32,7 @@ fn installs(bench: &Bench, words: &[&str]) {
         goes_on(&bench.host, "web", words);
     }
     assert_eq!(bench.host.state("web"), "installed");
-    // The next command for the zone completes what a kill at the end cut off.
+    // The next command for the zone completes an install that was killed at its end.
     let _ = content(&bench.host, "web", "etc/hostname");
 }
 
@@ -40,7 +40,7 @@ fn remove_web(bench: &Bench) {
     remove(&bench.host, "web");
 }
 
-/// A clone with something of its own in its top.
+/// Creates a clone with its own file in its top layer.
 fn cloned(bench: &Bench) {
     bench.host.clone_from("master", "web");
     bench.host.put("web", "var/word", "one\n");
@@ -51,7 +51,7 @@ fn delete_web(bench: &Bench) {
     bench.host.zonecfg(&["-z", "web", "delete -F"]).quiet();
 }
 
-/// A clone that stands on more layers than merging leaves.
+/// Creates a clone with more layers than a merge keeps.
 fn deep(bench: &Bench) {
     bench.host.clone_from("master", "web");
     for step in ["one", "two", "three", "four", "five"] {
@@ -77,7 +77,7 @@ fn has(bench: &Bench, name: &str) -> bool {
         .any(|line| line.split(':').nth(1) == Some(name))
 }
 
-/// A snapshot is there or is not; the next one is made.
+/// Expects that the snapshot exists completely or not at all, and that the next snapshot succeeds.
 fn snapshots(bench: &Bench) {
     settled(&bench.host, "web", &["installed", "running"]);
     if has(bench, "s") {
@@ -86,7 +86,7 @@ fn snapshots(bench: &Bench) {
     goes_on(&bench.host, "web", &["snapshot", "s"]);
     assert!(has(bench, "s"));
     if bench.host.state("web") == "running" {
-        // It is not left frozen.
+        // The zone is not left frozen.
         assert_eq!(bench.host.sh("web", "cat /var/word"), "one");
     } else {
         assert_eq!(content(&bench.host, "web", "var/word"), "one");
@@ -107,7 +107,8 @@ fn merged(bench: &Bench) {
     assert_eq!(content(&bench.host, "web", "var/one/file"), "one");
 }
 
-/// A running zone with another boot environment, in which a file has another text.
+/// Returns a host with a running zone that has a second boot environment, in which a file has
+/// another text.
 fn with_environments(bench: &Bench) {
     cloned(bench);
     let _ = bench.host.on("web", &["beadm", "create", "other"]).ok();
@@ -121,7 +122,7 @@ fn activated(bench: &Bench) {
         _ => &["beadm", "activate", "other"],
     };
     let ran = again(&bench.host, "web", words);
-    // A switch that was made already is no error of the zone.
+    // A switch that was completed before the kill is not a failure.
     assert!(
         ran.code() == Some(0) || ran.err.contains("active"),
         "{ran:?}"
@@ -178,14 +179,14 @@ pub(super) fn all() -> Vec<Operation> {
                 bench.host.configure("web", "");
                 Some(bench)
             },
-            // An origin of its own: what it wrote is sealed first.
+            // The origin is a zone of its own: its written files are sealed first.
             begin: |bench| bench.host.clone_from("master", "origin"),
             command: |bench| bench.zoneadm(&["clone", "origin"]),
             after: |bench| {
                 let host = &bench.host;
                 settled(host, "web", BUILT);
                 assert_eq!(settled(host, "origin", &["installed"]), "installed");
-                // A clone that was cut off is cloned again: nothing else is asked for.
+                // A clone that was killed can be repeated without another command.
                 if host.state("web") != "installed" {
                     goes_on(host, "web", &["clone", "origin"]);
                 }

@@ -2,8 +2,8 @@
 
 use e2e::{Host, Ran, wait_for};
 
-/// Gives a command again that a killed one may still be in the way of for a moment: what
-/// that one started is left to end.
+/// Repeats a command while processes of a killed command still block it for a moment: they may end
+/// by themselves.
 #[track_caller]
 pub(super) fn again(host: &Host, zone: &str, words: &[&str]) -> Ran {
     wait_for(
@@ -18,14 +18,15 @@ pub(super) fn again(host: &Host, zone: &str, words: &[&str]) -> Ran {
     )
 }
 
-/// [`again`] of a command that must succeed.
+/// As [`again`], for a command that must succeed.
 #[track_caller]
 pub(super) fn goes_on(host: &Host, zone: &str, words: &[&str]) {
     let ran = again(host, zone, words);
     assert_eq!(ran.code(), Some(0), "{ran:?}");
 }
 
-/// Expects one of these states of a zone, once nobody works on it any more; returns it.
+/// Expects that a zone is in one of these states when no process works on it any more; returns the
+/// state.
 #[track_caller]
 pub(super) fn settled(host: &Host, zone: &str, states: &[&str]) -> String {
     let state = wait_for("a state that stays", || {
@@ -34,7 +35,7 @@ pub(super) fn settled(host: &Host, zone: &str, states: &[&str]) -> String {
         (!passes).then_some(state)
     });
     assert!(states.contains(&state.as_str()), "zone {zone} is {state}");
-    // The kernel has the state that the index says.
+    // The kernel agrees with the state in the index.
     if state == "running" {
         wait_for("one first process of the zone", || {
             (host.inits_of(zone).len() == 1).then_some(())
@@ -46,7 +47,7 @@ pub(super) fn settled(host: &Host, zone: &str, states: &[&str]) -> String {
     }
     if ["installed", "running", "ready"].contains(&state.as_str()) {
         assert!(
-            // Between two tops the next command takes the new one.
+            // Between two top layers, the next command takes the new one.
             host.top(zone).exists() || host.top(zone).with_file_name("root.new").exists(),
             "zone {zone} is {state} and has no root"
         );
@@ -54,7 +55,7 @@ pub(super) fn settled(host: &Host, zone: &str, states: &[&str]) -> String {
     host.state(zone)
 }
 
-/// Uninstalls an incomplete zone; a zone must be able to do that.
+/// Uninstalls an incomplete zone; this must succeed.
 #[track_caller]
 pub(super) fn mend(host: &Host, zone: &str) {
     if host.state(zone) == "incomplete" {
@@ -62,7 +63,7 @@ pub(super) fn mend(host: &Host, zone: &str) {
     }
 }
 
-/// Uninstalls a zone wherever it stands.
+/// Uninstalls a zone in any state.
 #[track_caller]
 pub(super) fn remove(host: &Host, zone: &str) {
     if ["running", "ready", "shutting_down", "down"].contains(&host.state(zone).as_str()) {
@@ -73,7 +74,7 @@ pub(super) fn remove(host: &Host, zone: &str) {
     }
 }
 
-/// A file of a halted zone as the zone would see it.
+/// Returns a file of a halted zone as the zone would see it.
 #[track_caller]
 pub(super) fn content(host: &Host, zone: &str, path: &str) -> String {
     again(host, zone, &["mount"]).quiet();
