@@ -1,36 +1,37 @@
-//! A file, and what it held where it was written to since the last flush.
+//! A file as a disk, with the old content of all sectors that were written since the last flush.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Number of bytes that a disk writes as a whole or not at all. As disks of today have it, and as
-/// ext4 wants it: it does not mount with half of a block of 4 KiB that says where its log ends.
+/// Number of bytes that a disk writes completely or not at all. Present disks have this value, and
+/// ext4 needs it: ext4 does not mount if half of the 4 KiB block that names the end of its log is
+/// lost.
 const SECTOR: usize = 4096;
 
 type Sector = [u8; SECTOR];
 
-/// The fate of sectors that were not flushed.
+/// The content of sectors that were not flushed after a power cut.
 #[derive(Clone, Copy, Debug)]
 pub enum Fate {
-    /// The cache was large and nothing of it had been written.
+    /// None of them was written.
     AllLost,
-    /// The disk had begun to write, here and there: this seed says where.
+    /// Some of them were written; the seed determines which.
     SomeLost(u64),
 }
 
-/// A disk with a cache that does not outlive its machine.
+/// A disk with a volatile cache.
 #[derive(Debug)]
 pub struct Disk {
     file: File,
     size: u64,
-    /// The content at the last flush, by number of the sector.
+    /// The content of each changed sector at the last flush, by the sector's number.
     before: BTreeMap<u64, Sector>,
 }
 
 impl Disk {
-    /// A disk that is this file, whose size is a whole number of sectors.
+    /// Returns a disk with the content of this file, whose size is a multiple of the sector size.
     pub fn new(file: File) -> io::Result<Self> {
         let size = file.metadata()?.len();
         Ok(Self {
@@ -45,13 +46,13 @@ impl Disk {
         self.size
     }
 
-    /// Reads what was written last, flushed or not.
+    /// Reads the last written content, flushed or not.
     pub fn read(&self, at: u64, bytes: &mut [u8]) -> io::Result<()> {
         self.check(at, bytes.len())?;
         self.file.read_exact_at(bytes, at)
     }
 
-    /// Writes, for the time being.
+    /// Writes to the cache.
     pub fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.check(at, bytes.len())?;
         let size = SECTOR as u64;
@@ -71,7 +72,8 @@ impl Disk {
         self.before.clear();
     }
 
-    /// The end of the power: how many sectors are as they were, and how many are not.
+    /// Cuts the power. Returns the number of sectors that kept their old content, and the number
+    /// that have the new one.
     pub fn cut_off(&mut self, fate: Fate) -> io::Result<(u64, u64)> {
         let mut random = match fate {
             Fate::AllLost => None,
@@ -97,7 +99,7 @@ impl Disk {
     }
 }
 
-/// The splitmix64 generator.
+/// The pseudo-random generator splitmix64.
 struct Random(u64);
 
 impl Random {
@@ -114,7 +116,7 @@ impl Random {
 pub mod tests {
     use super::*;
 
-    /// A disk of eight sectors, all zeros, in a file without a name.
+    /// Returns a disk of eight sectors, all zeros, in a file without a name.
     pub fn blank() -> Disk {
         let folder = std::env::temp_dir();
         let path = folder.join(format!(

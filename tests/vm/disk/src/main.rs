@@ -1,4 +1,4 @@
-//! A disk for a virtual machine that forgets what was not flushed when it is cut off.
+//! A disk for a virtual machine that loses unflushed data when its power is cut.
 //!
 //! A machine whose power fails loses what is in the cache of its disk: each sector that
 //! was written since the last flush is there or it is not, in no order. A killed QEMU
@@ -7,9 +7,9 @@
 //! the sectors since the last flush are taken back, all of them or every other one by
 //! chance.
 //!
-//! Little is in the cache most of the time: programs that care flush at once. So the
-//! power does not fail at a moment but at a write, counted from when it is asked for:
-//! from there on nothing is answered, and whoever waits for QEMU's end ends it.
+//! The cache holds few data most of the time, because careful programs flush at once. So the power
+//! is cut not at a moment but at a write, counted from the request: after that write the disk
+//! answers nothing, and the process that waits for QEMU's end kills QEMU.
 
 mod disk;
 mod serve;

@@ -1,5 +1,5 @@
-//! As much of NBD as QEMU speaks: the fixed newstyle handshake, and simple replies.
-//! See <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>.
+//! Serves the part of NBD that QEMU uses: the fixed newstyle handshake, and simple replies. See
+//! <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>.
 
 use std::io::{self, Read, Write};
 
@@ -8,9 +8,9 @@ use crate::disk::Disk;
 /// The end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The client said farewell.
+    /// The client sent the command to disconnect.
     InOrder,
-    /// It is gone.
+    /// The connection ended without this command.
     CutOff,
 }
 
@@ -20,9 +20,9 @@ const OPTION_REPLY: u64 = 0x0003_e889_0455_65a9;
 const REQUEST: u32 = 0x2560_9513;
 const REPLY: u32 = 0x6744_6698;
 
-/// Fixed newstyle, and no zeros behind the old way to ask for the export.
+/// Fixed newstyle, without zeros after the old request for the export.
 const HANDSHAKE: u16 = 0b11;
-/// That there are flags, and that flushes are wanted.
+/// The bits "has flags" and "send flush".
 const EXPORT: u16 = 0b101;
 
 const ABORT: u32 = 2;
@@ -41,11 +41,11 @@ const FLUSH: u16 = 3;
 const FAILED: u32 = 5;
 const UNKNOWN: u32 = 22;
 
-/// The most bytes of a request: what QEMU asks for at the most.
+/// Maximum size of a request's data, in bytes: QEMU sends no more.
 const MOST: u32 = 32 * 1024 * 1024;
 
-/// Serves a disk until the client ends or is ended. Before each write it asks whether
-/// the power fails; it then waits for the end of the client.
+/// Serves a disk until the client disconnects or is killed. Before each write it calls `fails`: if
+/// the power is cut, it waits for the end of the client.
 pub fn serve<S>(stream: S, disk: &mut Disk, fails: &mut dyn FnMut() -> bool) -> io::Result<End>
 where
     S: Copy + Read + Write,
@@ -84,7 +84,7 @@ fn data(mut from: impl Read, length: u32) -> io::Result<Vec<u8>> {
     Ok(data)
 }
 
-/// True when the client wants the disk.
+/// Returns true if the client wants to use the disk.
 fn handshake<S>(mut stream: S, disk: &Disk) -> io::Result<bool>
 where
     S: Copy + Read + Write,
@@ -98,7 +98,7 @@ where
         }
         let option = u32::from_be_bytes(bytes(stream)?);
         let length = u32::from_be_bytes(bytes(stream)?);
-        // There is one export, whatever it is called.
+        // There is one export, under any name.
         data(stream, length)?;
         let answer = |mut stream: S, kind: u32, body: &[u8]| {
             let length = u32::try_from(body.len()).unwrap_or_default();
@@ -157,7 +157,7 @@ where
             WRITE if fails() => loop {
                 data(stream, 1)?;
             },
-            // A packet that did not arrive whole is not written at all.
+            // A request that did not arrive completely is not written at all.
             WRITE => match disk.write(at, &data(stream, length)?) {
                 Ok(()) => 0,
                 Err(_) => FAILED,
@@ -185,12 +185,12 @@ mod tests {
     use crate::disk::Fate;
     use crate::disk::tests::blank;
 
-    /// Acts as the server of QEMU's handshake until it has the disk.
+    /// Performs QEMU's side of the handshake until the disk can be used.
     fn greet(mut client: &UnixStream) {
         assert_eq!(&bytes::<16>(client).unwrap(), MAGIC);
         let _flags: [u8; 2] = bytes(client).unwrap();
         client.write_all(&3u32.to_be_bytes()).unwrap();
-        // Structured replies, which are refused, then the export.
+        // Structured replies, which the server refuses, then the export.
         for (option, body) in [(8u32, &b""[..]), (GO, b"\0\0\0\x01x\0\0")] {
             client.write_all(&OPTION.to_be_bytes()).unwrap();
             client.write_all(&option.to_be_bytes()).unwrap();
@@ -266,7 +266,7 @@ mod tests {
             assert_eq!(ask(&client, READ, 0, 4, &[]), (0, vec![2; 4]));
             assert_eq!(ask(&client, READ, 32768, 1, &[]).0, FAILED);
             assert_eq!(ask(&client, 6, 0, 512, &[]).0, UNKNOWN);
-            // Of the third write it says nothing any more.
+            // The server does not answer the third write.
             let mut third = REQUEST.to_be_bytes().to_vec();
             third.extend_from_slice(b"\0\0\0\x01a cookie\0\0\0\0\0\0\x02\0\0\0\x02\0");
             third.extend_from_slice(&[3; 512]);
