@@ -1,11 +1,11 @@
-//! Files that import each other.
+//! Finds files that import each other in a circle.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::imports::Imports;
 
-/// Files of which each imports each other one, directly or through others of them.
+/// Files each of which imports each other one, directly or through others of them.
 pub type Circle = BTreeSet<PathBuf>;
 
 /// Returns the circles of at least two files, the largest first.

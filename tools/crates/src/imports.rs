@@ -1,7 +1,7 @@
 //! Finds the imports between files.
 //!
-//! A module that is named on the way to something does not count, and neither does a
-//! `pub use`: a name counts for the file in which it is defined.
+//! A module in the middle of a path does not count as imported, and neither does a `pub use`: a
+//! name counts for the file that defines it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -12,10 +12,11 @@ use syn::{Item, UseTree, Visibility};
 
 use crate::source::{Place, Source};
 
-/// For each file the files that it imports from, each with the names.
+/// For each file, the files that it imports from, and the imported names.
 pub type Imports = BTreeMap<PathBuf, BTreeMap<PathBuf, BTreeSet<String>>>;
 
-/// Nested aliases that are followed; two modules may have `pub use` of each other.
+/// Maximum number of nested aliases that are followed; two modules may have a `pub use` of each
+/// other.
 const MAX_ALIASES: usize = 20;
 
 /// Returns the imports between the files of a library or program.
@@ -50,22 +51,22 @@ type Scopes = BTreeMap<Place, Scope>;
 /// The names of a module.
 #[derive(Default)]
 struct Scope {
-    /// Names that a `use` brings in, with their paths.
+    /// The names that a `use` imports, with their paths.
     aliases: HashMap<String, Place>,
-    /// Paths of `use x::*`.
+    /// The paths of `use x::*`.
     globs: Vec<Place>,
-    /// Names that are defined here.
+    /// The names that the module defines.
     items: BTreeSet<String>,
-    /// Paths that are named here.
+    /// The paths that occur in the module.
     mentions: BTreeSet<Mention>,
 }
 
-/// A path that a module names.
+/// A path that occurs in a module.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Mention {
     path: Place,
-    /// True for a `use`, which names a module and a function of one name alike; any other path
-    /// that ends with such a name means the function.
+    /// True for a `use`, whose path can mean a module and a function with the same name; any other
+    /// path with such a name means the function.
     is_use: bool,
 }
 
@@ -116,7 +117,7 @@ impl Scope {
         self.aliases.insert(alias, path);
     }
 
-    /// Adds the paths in the words of a macro's call.
+    /// Adds the paths in the arguments of a macro.
     fn add_tokens(&mut self, tokens: TokenStream) {
         let mut path = Place::new();
         let mut before = ' ';
@@ -188,8 +189,8 @@ fn name_of(item: &Item) -> Option<String> {
     Some(name.to_string())
 }
 
-/// Returns the module that defines the thing at `path`, as module `from` names it; none if the
-/// path is a module, or leaves the crate.
+/// Returns the module that defines the item at `path`, as module `from` names it; `None` if the
+/// path is a module, or belongs to another crate.
 fn resolve(
     scopes: &Scopes,
     from: &Place,
@@ -212,7 +213,7 @@ fn resolve(
     }
 }
 
-/// Goes down from a module.
+/// Follows a path downwards from a module.
 fn walk(
     scopes: &Scopes,
     mut place: Place,

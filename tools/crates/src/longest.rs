@@ -1,4 +1,4 @@
-//! The longest functions and files, without their tests.
+//! Lists the longest functions and files, without their tests.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use syn::visit::{self, Visit};
 
 use crate::source::Source;
 
-/// Lines and names of functions and files.
+/// The number of lines and the names of functions and files.
 #[derive(Debug, Default)]
 pub struct Longest {
     functions: Vec<(usize, String)>,

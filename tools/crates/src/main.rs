@@ -1,8 +1,8 @@
 //! Prints which crate uses which, the files of each crate that import each other in a circle,
 //! and the longest functions and files.
 //!
-//! Fails if the picture in docs/architecture.md is not the one that it prints, or if more than
-//! [`MAX_CIRCLE_FILES`] files of a crate import each other.
+//! Fails if the diagram in docs/architecture.md differs from the one that it prints, or if more
+//! than [`MAX_CIRCLE_FILES`] files of a crate import each other in a circle.
 //!
 //! | file | holds |
 //! |---|---|
@@ -23,14 +23,14 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-/// Files of one crate that may import each other; in a larger circle nobody can read one file
-/// without all others.
+/// Maximum number of files of one crate that may import each other in a circle; a larger circle can
+/// only be read as a whole.
 const MAX_CIRCLE_FILES: usize = 3;
 
-/// Longest functions and files that are printed.
+/// Number of the longest functions and files that are printed.
 const LONGEST_SHOWN: usize = 10;
 
-/// The document with the picture of the crates, below the project's folder.
+/// The document with the diagram of the crates, below the project's folder.
 const DOCUMENT: &str = "docs/architecture.md";
 
 fn main() -> ExitCode {
@@ -49,8 +49,7 @@ fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Prints everything; returns whether the picture of the document and all circles are as they
-/// have to be.
+/// Prints the report. Returns whether the diagram of the document and all circles are as required.
 fn report() -> anyhow::Result<bool> {
     let crates = picture::crates(&top())?;
     let picture = picture::draw(&crates);
@@ -78,7 +77,7 @@ fn report() -> anyhow::Result<bool> {
     Ok(good)
 }
 
-/// Returns the text of the document with the picture.
+/// Returns the text of the document with the diagram.
 fn document() -> anyhow::Result<String> {
     std::fs::read_to_string(top().join(DOCUMENT)).context(DOCUMENT)
 }

@@ -1,4 +1,4 @@
-//! The crates of the workspace, and the picture of them.
+//! Draws the diagram of the crates of the workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::Context as _;
 use serde_json::Value;
 
-/// A library or program of the workspace that is installed.
+/// A library or program of the workspace that is part of the product.
 #[derive(Debug, Clone)]
 pub struct Crate {
     /// The name of its package.
@@ -20,10 +20,10 @@ pub struct Crate {
     pub program: bool,
 }
 
-/// Folders of crates that belong to the product; tests, tools and measurements do not.
+/// Folders with the crates of the product; tests, tools and benchmarks are not in them.
 const FOLDERS: [&str; 2] = ["crates", "bin"];
 
-/// Returns the crates of the project in folder `top`, as cargo describes them.
+/// Returns the crates of the project in folder `top`, as cargo lists them.
 pub fn crates(top: &Path) -> anyhow::Result<Vec<Crate>> {
     parse(&metadata(top)?)
 }
@@ -74,7 +74,7 @@ fn parse(metadata: &Value) -> anyhow::Result<Vec<Crate>> {
     Ok(found)
 }
 
-/// Returns what a package has of libraries and programs; its tests and examples are left out.
+/// Returns the libraries and programs of a package; its tests and examples are left out.
 fn of_package(package: &Value) -> anyhow::Result<Vec<Crate>> {
     let mut uses = BTreeSet::new();
     for dependency in list(&package["dependencies"])? {
@@ -106,8 +106,8 @@ fn list(value: &Value) -> anyhow::Result<&Vec<Value>> {
     value.as_array().context("cargo metadata: expected a list")
 }
 
-/// Returns the picture: a line for each crate, programs first, each library below all that use it.
-/// A line names only those libraries that no other library of the line uses itself.
+/// Returns the diagram: a line for each crate, programs first, each library below all its users. A
+/// line names only the libraries that no other library of the line uses itself.
 pub fn draw(crates: &[Crate]) -> String {
     let by_name: BTreeMap<&str, &Crate> = crates.iter().map(|one| (&*one.name, one)).collect();
     let mut lines: Vec<_> = crates
@@ -132,7 +132,7 @@ pub fn draw(crates: &[Crate]) -> String {
     picture
 }
 
-/// Returns how many crates stand below one another under `name`.
+/// Returns the length of the longest chain of crates that `name` uses.
 fn height(name: &str, crates: &BTreeMap<&str, &Crate>) -> usize {
     let uses = crates.get(name).into_iter().flat_map(|one| &one.uses);
     uses.map(|used| 1 + height(used, crates)).max().unwrap_or(0)

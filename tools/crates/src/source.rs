@@ -1,4 +1,4 @@
-//! The modules of a library or program, read from their files.
+//! Reads the modules of a library or program from their files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use syn::{Item, ItemMod, Meta};
 
-/// The place of a module: the names from the root down.
+/// The path of a module: the names from the root downwards.
 pub type Place = Vec<String>;
 
 /// A module without its tests.
 pub struct Module {
-    /// Its file, below the folder of the root.
+    /// The file of the module, below the folder of the root.
     pub file: PathBuf,
-    /// Lines of the file, without modules of tests in it.
+    /// Number of lines of the file, without the modules of tests in it.
     pub lines: usize,
-    /// The source text, without modules of tests.
+    /// The items of the module, without modules of tests.
     pub items: Vec<Item>,
 }
 
@@ -27,7 +27,7 @@ pub type Source = BTreeMap<Place, Module>;
 ///
 /// # Errors
 ///
-/// If a file cannot be read, or is not Rust.
+/// Fails if a file cannot be read, or is not valid Rust.
 pub fn read(root: &Path) -> anyhow::Result<Source> {
     let mut source = Source::new();
     let folder = root.parent().context("a root without a folder")?;
@@ -35,7 +35,7 @@ pub fn read(root: &Path) -> anyhow::Result<Source> {
     Ok(source)
 }
 
-/// Reads one file; its modules are below the folder `below`.
+/// Reads one file; the files of its modules are in the folder `below`.
 fn read_file(
     source: &mut Source,
     top: &Path,
@@ -66,7 +66,7 @@ fn read_file(
     )
 }
 
-/// Adds a module and those in it.
+/// Adds a module and the modules in it.
 fn add(
     source: &mut Source,
     top: &Path,
@@ -103,12 +103,13 @@ fn file_of(module: &ItemMod, below: &Path) -> PathBuf {
             && let syn::Expr::Lit(literal) = &pair.value
             && let syn::Lit::Str(path) = &literal.lit
         {
-            // A file stands beside the folder of its modules; that folder need not exist.
+            // The file has the same parent as the folder of its modules; that folder need not
+            // exist.
             return below.with_file_name(path.value());
         }
     }
     let file = below.join(format!("{}.rs", module.ident));
-    // Tests share helpers so: each other file of the folder is a test.
+    // Tests share helper modules in this form: each other file of the folder is a test.
     let shared = below.join(module.ident.to_string()).join("mod.rs");
     match file.exists() {
         false if shared.exists() => shared,
@@ -116,7 +117,7 @@ fn file_of(module: &ItemMod, below: &Path) -> PathBuf {
     }
 }
 
-/// Returns the lines of a module in braces.
+/// Returns the number of lines of a module in braces.
 fn lines_of(item: &Item) -> usize {
     let Item::Mod(module) = item else { return 0 };
     let Some((braces, _)) = &module.content else {
@@ -125,7 +126,7 @@ fn lines_of(item: &Item) -> usize {
     braces.span.close().end().line - braces.span.open().start().line + 1
 }
 
-/// Tells whether an item is compiled for tests only.
+/// Returns whether an item is compiled for tests only.
 fn is_test(item: &Item) -> bool {
     let attributes = match item {
         Item::Mod(item) => &item.attrs,

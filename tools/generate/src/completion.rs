@@ -1,8 +1,8 @@
-//! Completions for bash, zsh and fish.
+//! Generates the completions for bash, zsh and fish.
 //!
-//! A template per program and shell, which is an ordinary script, holds the shell's part; lines
-//! `@name@` in it are replaced by texts from the tables, and lines `@kind name@` by functions that
-//! several scripts have.
+//! A template for each program and shell, which is an ordinary script, holds the parts that depend
+//! on the shell. Lines `@name@` in it are replaced by texts from the tables, and lines `@kind
+//! name@` by functions that several scripts have.
 
 mod functions;
 mod plain;
@@ -12,10 +12,10 @@ use std::path::PathBuf;
 
 use crate::made::Made;
 
-/// Makes the name of the file that completes a program.
+/// Returns the name of the file with a program's completions.
 type FileName = fn(&str) -> String;
 
-/// The shells, and where each looks for the completion of a program.
+/// The shells, and the path where each looks for a program's completions.
 const SHELLS: [(&str, FileName); 3] = [
     ("bash", |program| program.to_owned()),
     ("zsh", |program| format!("_{program}")),
@@ -53,7 +53,7 @@ const TEMPLATES: [(&str, &str, &str); 15] = [
     ),
 ];
 
-/// Every completion.
+/// Returns every completion script.
 pub fn files() -> Vec<Made> {
     let mut files = Vec::new();
     for (program, shell, template) in TEMPLATES {
@@ -73,8 +73,8 @@ fn path(program: &str, shell: &str) -> PathBuf {
     PathBuf::from(format!("packaging/completions/{shell}/{file}"))
 }
 
-/// Puts functions and the words of the tables into a template. A line that is nothing
-/// but a name between `@` becomes lines with its indentation.
+/// Inserts functions and the words of the tables into a template. A line that consists of a name
+/// between `@` is replaced by lines with the same indentation.
 fn fill(template: &str, shell: &str) -> String {
     let mut out = String::with_capacity(2 * template.len());
     for line in template.lines() {

@@ -1,6 +1,6 @@
-//! The files that are made.
+//! The type of generated files.
 
 use std::path::PathBuf;
 
-/// A file below the project's folder and what must be in it.
+/// The path of a generated file below the project's folder, and its required content.
 pub type Made = (PathBuf, String);

@@ -1,8 +1,8 @@
-//! Writes what is made from the tables of the other crates: sections of the manual
-//! pages, the JSON schema of a configuration, completions for the shells.
+//! Generates files from the tables of the other crates: sections of the manual pages, the JSON
+//! schema of a configuration, and completions for shells.
 //!
-//! All of it is checked in, so that nothing has to be built to read it; a test here
-//! fails when a file is not what this program makes.
+//! The generated files are checked in, so that they can be read without a build; a test of this
+//! program fails if a file differs from the generated one.
 
 mod completion;
 mod made;
@@ -25,7 +25,7 @@ Writes the generated parts of docs/man, docs/zone.schema.json and
 packaging/completions; without an argument all of them.
 ";
 
-/// A kind of file and what makes all of that kind.
+/// A kind of generated file, and the function that generates all files of this kind.
 type Maker = (&'static str, fn(&Path) -> anyhow::Result<Vec<Made>>);
 
 const MAKERS: [Maker; 3] = [
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The project's folder.
+/// Returns the project's folder.
 fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -1,7 +1,7 @@
-//! The generated sections of the manual pages, in mdoc(7).
+//! Generates sections of the manual pages, in mdoc(7).
 //!
-//! A page is written by hand; between two comments in it,
-//! `.\" begin NAME` and `.\" end NAME`, stands what is made here.
+//! A page is written by hand; this program replaces the text between the comments `.\" begin NAME`
+//! and `.\" end NAME`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,10 +20,10 @@ use crate::schema::brand_names;
 
 const FOLDER: &str = "docs/man";
 
-/// Longest line of a page, for whoever reads it as it is.
+/// Maximum length of a line in the source of a page.
 const WIDTH: usize = 80;
 
-/// A section by name.
+/// The name of a section and the function that generates it.
 type Section = (&'static str, fn() -> String);
 
 const SECTIONS: [Section; 5] = [
@@ -34,7 +34,7 @@ const SECTIONS: [Section; 5] = [
     ("templates", templates),
 ];
 
-/// Every page, its generated sections made anew.
+/// Returns every page with its sections generated again.
 pub fn files(top: &Path) -> anyhow::Result<Vec<Made>> {
     let mut paths: Vec<PathBuf> = fs::read_dir(top.join(FOLDER))
         .with_context(|| format!("read {FOLDER}"))?
@@ -122,7 +122,7 @@ fn list(specs: &[PropertySpec]) -> String {
     out
 }
 
-/// Type, default, brands and rules of a property, in the words that the page explains.
+/// Returns type, default, brands and rules of a property, in the terms that the page defines.
 fn facts(spec: &PropertySpec) -> Vec<String> {
     let mut facts = vec![kind(spec.kind)];
     if spec.required {
@@ -198,7 +198,8 @@ fn kind(kind: Kind) -> String {
     }
 }
 
-/// In which states each subcommand of zoneadm acts, and where it is so already.
+/// Returns the states in which each subcommand of zoneadm is permitted, and those that it already
+/// achieved.
 fn transitions() -> String {
     let mut out = String::from(".Bl -tag -width \"destroy-snapshot\" -compact\n");
     for one in SUBCOMMANDS {
@@ -272,8 +273,8 @@ fn in_parentheses(facts: &[String]) -> String {
     wrap(&format!("({})", facts.join("; ")))
 }
 
-/// Text for mdoc: what it would take for an instruction is protected, and each
-/// sentence begins a line, so that the formatter sees where sentences end.
+/// Returns text for mdoc: words that look like instructions are protected, and each sentence begins
+/// a new line, so that the formatter recognizes the ends of sentences.
 fn sentences(text: &str) -> String {
     let mut lines = Vec::new();
     for line in text.split(". ").flat_map(|part| part.split('\n')) {

@@ -1,9 +1,9 @@
-//! Functions that several scripts have.
+//! Generates functions that several scripts have.
 
 use super::words;
 
-/// Tables of [`words::lines`] whose lines are arms: their functions take the word that
-/// chooses one.
+/// Tables of [`words::lines`] whose lines are the arms of a `case`: their functions take the word
+/// that selects an arm.
 const ARMS: [&str; 7] = [
     "states",
     "suboptions",
@@ -14,8 +14,8 @@ const ARMS: [&str; 7] = [
     "values",
 ];
 
-/// The function that a template asks for: `function <table>`, `list <program>` or
-/// `verb <program> <options>`; `None` when there is no such function.
+/// Returns the function that a template asks for: `function <table>`, `list <program>` or `verb
+/// <program> <options>`; `None` if there is no such function.
 pub fn lines(wanted: &str, shell: &str) -> Option<Vec<String>> {
     let (kind, name) = wanted.split_once(' ')?;
     match kind {
@@ -33,7 +33,7 @@ fn owned(text: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// The function that prints the words of a table.
+/// Returns the function that prints the words of a table.
 fn table(name: &str, shell: &str) -> Option<Vec<String>> {
     let (program, of) = name.split_once('-')?;
     let chosen = ARMS.contains(&of);
@@ -55,7 +55,7 @@ fn table(name: &str, shell: &str) -> Option<Vec<String>> {
         ),
         (_, false) => (format!("_{program}_{of}() {{"), None, None, "}"),
     };
-    // Arms of a case stand below it in fish only.
+    // Only fish indents the arms of a `case`.
     let indent = if chosen && shell == "fish" {
         "        "
     } else {
@@ -69,8 +69,8 @@ fn table(name: &str, shell: &str) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// The function that prints the zones there are: those whose state is among its
-/// arguments, all of them without arguments.
+/// Returns the function that prints the zones whose state is among its arguments; all zones without
+/// arguments.
 pub fn list(program: &str, shell: &str) -> String {
     let text = match shell {
         "bash" => BASH_LIST,
@@ -109,8 +109,8 @@ const FISH_LIST: &str = r#"function __NAME_list
 end
 "#;
 
-/// The function of fish that finds the subcommand among the words given, behind options
-/// of which these take a word.
+/// Returns the function of fish that finds the subcommand among the words, after options. Those in
+/// `taking` have an argument.
 fn verb(program: &str, taking: &str) -> Vec<String> {
     owned(&FISH_VERB.replace("NAME", program).replace("TAKING", taking))
 }

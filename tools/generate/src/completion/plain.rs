@@ -1,4 +1,4 @@
-//! Completions of programs that have options and a zone, and no language of their own.
+//! Generates completions of programs whose words are only options and zones.
 
 use model::State;
 
@@ -6,7 +6,7 @@ use super::functions;
 use super::words::in_quotes;
 use crate::programs::{Argument, Flag, Program};
 
-/// The script of a program for a shell.
+/// Returns the script of a program for a shell.
 pub fn script(program: &Program, shell: &str) -> String {
     match shell {
         "bash" => bash(program),
@@ -20,7 +20,7 @@ fn states(states: &[State]) -> String {
     names.join(" ")
 }
 
-/// The flags that take a word of their own.
+/// Returns the options that have an argument.
 fn taking(program: &Program) -> Vec<&Flag> {
     program
         .flags
@@ -29,7 +29,7 @@ fn taking(program: &Program) -> Vec<&Flag> {
         .collect()
 }
 
-/// The states of zones that the first operand may be in.
+/// Returns the states in which the zone in the first operand may be.
 fn operand(program: &Program) -> Option<String> {
     match &program.operand {
         Some(Argument::Zone(wanted)) => Some(states(wanted)),
@@ -37,7 +37,7 @@ fn operand(program: &Program) -> Option<String> {
     }
 }
 
-/// The words that the first operand may be.
+/// Returns the possible words of the first operand.
 const fn choices(program: &Program) -> Option<&'static [&'static str]> {
     match program.operand {
         Some(Argument::Words(words)) => Some(words),
@@ -45,7 +45,7 @@ const fn choices(program: &Program) -> Option<&'static [&'static str]> {
     }
 }
 
-/// True where a zone can stand somewhere.
+/// Returns true if an option or operand of the program is a zone.
 fn wants_zones(program: &Program) -> bool {
     let zone = |argument: &Option<Argument>| matches!(argument, Some(Argument::Zone(_)));
     zone(&program.operand) || program.flags.iter().any(|flag| zone(&flag.argument))

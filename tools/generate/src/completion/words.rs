@@ -1,4 +1,4 @@
-//! The texts that replace the names in templates, in the syntax of each shell.
+//! Generates the texts that replace the names in templates, in the syntax of each shell.
 
 use model::brands::BRANDS;
 use model::table::{GLOBAL, Kind, PropertySpec, RESOURCES};
@@ -9,7 +9,7 @@ use syntax::command::{Scope, VERBS};
 
 use crate::programs::{self, Flag, IMAGE_SUBCOMMANDS, SUBCOMMANDS, SUSPEND_SUBCOMMANDS};
 
-/// The lines for a name; `None` when there is no such name.
+/// Returns the lines for a name; `None` if there is no such name.
 pub fn lines(name: &str, shell: &str) -> Option<Vec<String>> {
     Some(match name {
         "zoneadm-options" => flags(&programs::zoneadm(), shell),
@@ -53,7 +53,7 @@ pub fn lines(name: &str, shell: &str) -> Option<Vec<String>> {
             .flat_map(|one| suboptions(one.name, &programs::flags(one), shell))
             .collect(),
         "zonecfg-commands" => {
-            // With what the command is for each scope: g, r or both.
+            // Each subcommand with the scopes in which it is valid: g, r or both.
             let named = VERBS.iter().map(|row| (row.name, first_sentence(row.help)));
             described(named, shell)
         }
@@ -95,7 +95,7 @@ pub fn lines(name: &str, shell: &str) -> Option<Vec<String>> {
     })
 }
 
-/// The states in which a verb is carried out.
+/// Returns the states in which a verb is permitted.
 fn states(verb: Verb) -> String {
     let states = State::ALL.into_iter();
     let names: Vec<&str> = states
@@ -105,7 +105,7 @@ fn states(verb: Verb) -> String {
     names.join(" ")
 }
 
-/// Property names: those of the zone, and those of each resource.
+/// Returns the names of properties: those of the zone, and those of each resource.
 fn properties(shell: &str, which: impl Fn(&PropertySpec) -> bool) -> Vec<String> {
     let names = |specs: &[PropertySpec]| {
         let names: Vec<&str> = specs
@@ -125,7 +125,7 @@ fn properties(shell: &str, which: impl Fn(&PropertySpec) -> bool) -> Vec<String>
         .collect()
 }
 
-/// The values of properties that have a few.
+/// Returns the values of properties that have only a few possible values.
 fn values(shell: &str) -> Vec<String> {
     let of = |scope: &str, specs: &[PropertySpec]| -> Vec<String> {
         let known = specs.iter().filter_map(|spec| {
@@ -152,7 +152,7 @@ fn values(shell: &str) -> Vec<String> {
     lines
 }
 
-/// An arm of a `case` (`switch` in fish) that prints words.
+/// Returns an arm of a `case` (`switch` in fish) that prints words.
 fn case(pattern: &str, words: &str, shell: &str) -> String {
     match shell {
         "fish" => {
@@ -171,12 +171,12 @@ fn words<'a>(words: impl Iterator<Item = &'a str>, shell: &str) -> String {
     }
 }
 
-/// Words with what they stand for, where the shell shows it.
+/// Returns words with their descriptions, if the shell shows them.
 fn described<'a>(named: impl Iterator<Item = (&'a str, String)>, shell: &str) -> Vec<String> {
     match shell {
         "bash" => vec![words(named.map(|(name, _)| name), shell)],
         "zsh" => named
-            // A colon ends the word that is described.
+            // In zsh, a colon ends the described word.
             .map(|(name, help)| format!("'{name}:{}'", in_quotes(&help, shell).replace(':', "\\:")))
             .collect(),
         _ => named
@@ -194,7 +194,7 @@ fn flags(flags: &[Flag], shell: &str) -> Vec<String> {
     )
 }
 
-/// The options of one subcommand.
+/// Returns the options of one subcommand.
 fn suboptions(name: &str, flags: &[Flag], shell: &str) -> Vec<String> {
     if flags.is_empty() {
         return Vec::new();
@@ -223,7 +223,7 @@ fn suboptions(name: &str, flags: &[Flag], shell: &str) -> Vec<String> {
     }
 }
 
-/// Up to the first colon or full stop: what fits beside a word.
+/// Returns the text up to the first colon or full stop: the part that fits beside a word.
 fn first_sentence(text: &str) -> String {
     let text = text.replace('\n', " ");
     let ends = [text.find(". "), text.find(": ")];
@@ -231,7 +231,7 @@ fn first_sentence(text: &str) -> String {
     text[..end].trim_end_matches(['.', ',', ':']).to_owned()
 }
 
-/// For the inside of single quotes.
+/// Escapes a text for single quotes.
 pub fn in_quotes(text: &str, shell: &str) -> String {
     let quote = if shell == "fish" { "\\'" } else { "'\\''" };
     text.replace('\'', quote)
