@@ -22,7 +22,7 @@ fn said(host: &Host, script: &str) -> String {
     ran.text().to_owned()
 }
 
-/// A running kernel zone `web` that knows which boot it is of.
+/// Returns a running kernel zone `web` whose guest has stored its boot id.
 fn guest() -> Option<Bench> {
     let bench = Bench::new()?;
     let host = &bench.host;
@@ -33,7 +33,7 @@ fn guest() -> Option<Bench> {
     Some(bench)
 }
 
-/// Boots the guest, which keeps in memory and on its disk that it was this boot.
+/// Boots the guest, and stores its boot id in its memory and on its disk.
 fn boots(host: &Host) {
     machine::boot(host, "web");
     let boot = said(host, BOOT_ID);
@@ -42,7 +42,7 @@ fn boots(host: &Host) {
     fs::write(host.path(BOOTED), boot).expect("a file");
 }
 
-/// A file with the id of the one boot of the guest.
+/// The file with the id of the guest's only boot.
 const BOOTED: &str = "/trace-boot";
 
 fn image(host: &Host) -> bool {
@@ -53,7 +53,7 @@ fn is_suspended(host: &Host) -> bool {
     host.state("web") == "installed" && machine::auxiliary(host, "web") == "suspended"
 }
 
-/// The guest runs, and was never booted again.
+/// Expects that the guest runs, and was not booted again.
 #[track_caller]
 fn kept(host: &Host) {
     let first = fs::read_to_string(host.path(BOOTED)).expect("the id of the boot");
@@ -78,7 +78,7 @@ fn is_whole(host: &Host) {
     });
 }
 
-/// Has the zone run, as the next command of its administrator does.
+/// Starts the zone, as the administrator's next command does.
 #[track_caller]
 fn resumes(host: &Host) {
     goes_on(host, "web", &["boot"]);
@@ -92,7 +92,7 @@ fn suspends(host: &Host) {
     assert!(is_suspended(host), "{}", host.state("web"));
 }
 
-/// After a kill the zone runs or is suspended; nothing else. A machine that was killed itself is
+/// Expects that the zone runs or is suspended after a kill. If QEMU itself was killed, the zone is
 /// booted again.
 #[track_caller]
 fn stands(bench: &Bench) -> String {

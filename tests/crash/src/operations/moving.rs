@@ -1,4 +1,4 @@
-//! Detach, attach, import and migrate.
+//! Detach, attach, import and migration of a zone.
 
 use std::fs;
 use std::process::Command;
@@ -21,7 +21,7 @@ fn delete_web(bench: &Bench) {
     bench.host.zonecfg(&["-z", "web", "delete -F"]).quiet();
 }
 
-/// Attaches a zone that was cut off while it was detached or attached.
+/// Attaches a zone whose detach or attach was killed.
 #[track_caller]
 fn attaches(bench: &Bench) {
     let state = settled(
@@ -35,7 +35,7 @@ fn attaches(bench: &Bench) {
     assert_eq!(content(&bench.host, "web", "var/word"), "one");
 }
 
-/// A file that a zone was exported to.
+/// The file into which the zone was exported.
 const EXPORTED: &str = "/web.tar.zst";
 
 fn exported(bench: Bench) -> Bench {
@@ -51,7 +51,7 @@ fn import(bench: &Bench) -> Command {
     bench.zoneadm(&["import", &file])
 }
 
-/// Imports the zone again if it is not there.
+/// Imports the zone again if it does not exist.
 fn imports(bench: &Bench) {
     let host = &bench.host;
     if state(host, "web") != "none" {
@@ -69,7 +69,7 @@ fn two_hosts() -> Option<Bench> {
     let mut bench = Bench::with_small()?;
     let far = Host::new()?;
     let server = Server::new(&far)?;
-    // Its zoneadm is the wrapper.
+    // The other host's zoneadm is the wrapper.
     let session = far.path("ssh/session");
     let text = fs::read_to_string(&session).expect("the session");
     fs::write(session, text.replace("/front:", "/far:")).expect("the session");
@@ -82,13 +82,14 @@ fn far(bench: &Bench) -> (&Host, &Server) {
     (host, server)
 }
 
-/// The zone is whole on one side, and migrating it again brings it to the other.
+/// Expects that the zone is complete on one host, and that another migration brings it to the other
+/// host.
 #[track_caller]
 fn arrives(bench: &Bench, ends: &str) {
     let (there, server) = far(bench);
     let here = || state(&bench.host, "web");
     let (had_gone, ran) = e2e::wait_for("end of what the migration waits for", || {
-        // Of a zone that has gone the same command removes the rest of its zonepath.
+        // If the zone has left this host, the same command removes the rest of its zonepath.
         let has_gone = here() == "configured";
         let ran = server.migrate(&bench.host, "web", &[]);
         let busy = ["may have an operation in progress", "is under way"];
@@ -99,7 +100,7 @@ fn arrives(bench: &Bench, ends: &str) {
     }
     assert_eq!(here(), "configured");
     if ends == "any" && state(there, "web") == "installed" {
-        // Its boot was cut off. The next boot clears away what that left, no other command does.
+        // The kill interrupted the zone's boot. Only the next boot removes the remains.
         goes_on(there, "web", &["boot"]);
     }
     if state(there, "web") == "running" || ends == "running" {
