@@ -291,7 +291,7 @@ fn sentences(text: &str) -> String {
     lines.join("\n")
 }
 
-/// The line in pieces that fit.
+/// Returns the text of a line in lines that fit the width.
 fn wrap(line: &str) -> String {
     let mut out = String::new();
     let mut width = 0;
@@ -302,7 +302,7 @@ fn wrap(line: &str) -> String {
         } else if width > 0 {
             out.push(' ');
         }
-        // At the begin of a line these would be instructions.
+        // At the beginning of a line, these characters would start an instruction.
         if width == 0 && word.starts_with(['.', '\'']) {
             out.push_str("\\&");
         }
@@ -332,17 +332,17 @@ mod tests {
         rest.flat_map(|part| part.split("\n.It Xo Ic ")).collect()
     }
 
-    /// The command that such a part is about.
+    /// Returns the command that a part of the page describes.
     fn names(part: &str) -> &str {
         part.split_whitespace().next().unwrap_or_default()
     }
 
-    /// True when an option stands in it, alone or, a letter, with others: `Fl cins`.
+    /// Returns true if the part names an option, alone or as a letter among others: `Fl cins`.
     fn tells(part: &str, flag: &str) -> bool {
         let name = flag.strip_prefix('-').unwrap_or(flag);
         let macros = part.split("Fl ").skip(1).flat_map(str::lines);
         let mut words = macros.flat_map(|line| line.split([' ', ',']));
-        // -n is every subcommand's and described once; "--" only ends options.
+        // Every subcommand has -n, which the page describes once; "--" only ends the options.
         let letter = name.len() == 1;
         matches!(name, "n" | "-")
             || words.any(|word| word == name || (letter && word.len() < 6 && word.contains(name)))

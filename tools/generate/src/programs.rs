@@ -1,19 +1,19 @@
-//! The options of the programs, for completion.
+//! Lists the options of the programs, for completion.
 
 use model::{State, Verb};
 use syntax::help;
 
-// zoneadm's own table: only data.
+// The table of zoneadm, which is pure data.
 #[allow(dead_code, reason = "examples are for its own help")]
 #[path = "../../../bin/zoneadm/src/subcommands.rs"]
 mod subcommands;
 
-// And zoneimg's.
+// The table of zoneimg.
 #[allow(dead_code, reason = "examples are for its own help")]
 #[path = "../../../bin/zoneimg/src/subcommands.rs"]
 mod images;
 
-// And zonesuspend's.
+// The table of zonesuspend.
 #[allow(dead_code, reason = "examples are for its own help")]
 #[path = "../../../bin/zonesuspend/src/subcommands.rs"]
 mod suspend;
@@ -23,10 +23,10 @@ pub use images::SUBCOMMANDS as IMAGE_SUBCOMMANDS;
 pub use subcommands::SUBCOMMANDS;
 pub use suspend::SUBCOMMANDS as SUSPEND_SUBCOMMANDS;
 
-/// The kind of value that follows an option, or stands at a place of the command line.
+/// The kind of value that an option has as its argument, or that an operand has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// A zone in one of these states; in any where there are none.
+    /// A zone in one of these states; in any state if the list is empty.
     Zone(Vec<State>),
     /// The uuid of a zone.
     Uuid,
@@ -38,18 +38,18 @@ pub enum Argument {
     User,
     /// An image, by its name.
     Image,
-    /// A word of this list.
+    /// One word of this list.
     Words(&'static [&'static str]),
-    /// Anything.
+    /// Any text.
     Text,
 }
 
 /// An option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flag {
-    /// With its dash or dashes.
+    /// The name with its dash or dashes.
     pub name: String,
-    /// The kind of the value that must follow it.
+    /// The kind of the option's argument; `None` if it has none.
     pub argument: Option<Argument>,
     /// The description in a few words.
     pub help: String,
@@ -62,7 +62,7 @@ pub struct Program {
     pub flags: Vec<Flag>,
     /// The kind of its first operand.
     pub operand: Option<Argument>,
-    /// With this option given the first operand is a zone in one of these states.
+    /// If this option is given, the first operand is a zone in one of these states.
     pub other: Option<(&'static str, Vec<State>)>,
 }
 
@@ -74,7 +74,7 @@ fn flag(name: &str, argument: Option<Argument>, help: &str) -> Flag {
     }
 }
 
-/// The programs without subcommands. tests/completion compares them with `--help`.
+/// Returns the programs without subcommands. tests/completion compares them with `--help`.
 pub fn plain() -> Vec<Program> {
     use Argument::{Text, User, Zone};
     let installed = State::ALL
@@ -218,7 +218,8 @@ pub fn plain() -> Vec<Program> {
     ]
 }
 
-/// The options of zonestat: those of Solaris 11, those of the dashboard, and ours.
+/// Returns the options of zonestat: those of Solaris 11, those of the dashboard, and those that
+/// only this zonestat has.
 fn zonestat() -> Vec<Flag> {
     use Argument::{Folder, Text, Words, Zone};
     vec![
@@ -292,12 +293,12 @@ const SORTS: &[&str] = &[
     "virtual-memory",
 ];
 
-/// The verb of a subcommand, where it acts on a zone.
+/// Returns the verb of a subcommand, if it acts on a zone.
 pub fn verb(name: &str) -> Option<Verb> {
     serde_json::from_value(name.into()).ok()
 }
 
-/// The options of zoneadm in front of its subcommand.
+/// Returns the options of zoneadm that precede its subcommand.
 pub fn zoneadm() -> Vec<Flag> {
     vec![
         flag("-R", Some(Argument::Folder), "alternate root"),
@@ -310,12 +311,12 @@ pub fn zoneadm() -> Vec<Flag> {
     ]
 }
 
-/// The options of zoneimg in front of its subcommand.
+/// Returns the options of zoneimg that precede its subcommand.
 pub fn zoneimg() -> Vec<Flag> {
     vec![flag("-R", Some(Argument::Folder), "alternate root")]
 }
 
-/// The options of zonecfg: those that its usage shows.
+/// Returns the options of zonecfg that its usage shows.
 pub fn zonecfg() -> Vec<Flag> {
     let mut flags = forms(help::USAGE);
     for one in &mut flags {
@@ -333,7 +334,7 @@ pub fn zonecfg() -> Vec<Flag> {
     flags
 }
 
-/// The options of a subcommand of zoneadm, read off its form and its help.
+/// Returns the options of a subcommand of zoneadm, parsed from its form and its help.
 pub fn flags(one: &Subcommand) -> Vec<Flag> {
     let mut flags = told(one.form, one.help);
     if one.name == "install" {
@@ -346,7 +347,7 @@ pub fn flags(one: &Subcommand) -> Vec<Flag> {
     flags
 }
 
-/// The options in the form of a subcommand, with what its help says of them.
+/// Returns the options in the form of a subcommand, with their descriptions in its help.
 pub fn told(form: &str, help: &str) -> Vec<Flag> {
     let mut flags = forms(form);
     for flag in &mut flags {
@@ -368,7 +369,7 @@ pub fn told(form: &str, help: &str) -> Vec<Flag> {
     flags
 }
 
-/// The options in a form such as `list [-cins] [-p | -v] [-m copy] --create`.
+/// Returns the options in a form such as `list [-cins] [-p | -v] [-m copy] --create`.
 pub fn forms(form: &str) -> Vec<Flag> {
     let mut flags: Vec<Flag> = Vec::new();
     let mut words = form.split_whitespace().peekable();

@@ -1,4 +1,4 @@
-//! The JSON schema of a zone's configuration, as `zonecfg info -j` prints it.
+//! Generates the JSON schema of a zone's configuration, as `zonecfg info -j` prints it.
 
 use std::path::PathBuf;
 
@@ -6,9 +6,9 @@ use model::brands::{BRANDS, Family};
 use model::table::{Brands, GLOBAL, Kind, PropertySpec, RESOURCES};
 use serde_json::{Map, Value, json};
 
-/// The schema and where it stands.
+/// Returns the schema and the path of its file.
 pub fn file() -> crate::made::Made {
-    // A value made here has string keys only: it always has a text.
+    // A value that is created here has only strings as keys: it always has a text.
     let text = serde_json::to_string_pretty(&schema()).unwrap_or_default() + "\n";
     (PathBuf::from("docs/zone.schema.json"), text)
 }
@@ -60,7 +60,7 @@ fn object(specs: &[PropertySpec]) -> Value {
     })
 }
 
-/// A property, and beside it its value before tokens were replaced.
+/// Adds a property, and the property with its value before tokens were replaced.
 fn insert(properties: &mut Map<String, Value>, spec: &PropertySpec) {
     properties.insert(spec.name.to_owned(), property(spec));
     if !spec.tokens.is_empty() {
@@ -137,12 +137,12 @@ fn kind(kind: Kind) -> Value {
         Kind::OneOf(words, other) => json!({
             "anyOf": [{ "type": "string", "enum": words }, self::kind(*other)],
         }),
-        // A path may have a token in front: only the language knows what it becomes.
+        // A path may begin with a token, which only the zonecfg language can replace.
         _ => json!({ "type": "string" }),
     }
 }
 
-/// The help, and which brands have it where not all do.
+/// Returns the help, and the brands that have the property if not all do.
 fn described(help: &str, brands: Brands) -> String {
     match brand_names(brands) {
         Some(names) => format!("{help} Brands: {}.", names.join(", ")),
@@ -150,12 +150,12 @@ fn described(help: &str, brands: Brands) -> String {
     }
 }
 
-/// The names of the brands that have it; `None` when all do.
+/// Returns the names of the brands that have the property; `None` if all do.
 pub fn brand_names(brands: Brands) -> Option<Vec<&'static str>> {
     if matches!(brands, Brands::All | Brands::AndGlobal) {
         return None;
     }
-    // The first name of a family is its own; the others are what other releases say.
+    // The first name of a family is the brand's own; the others are its names in other releases.
     let mut families: Vec<Family> = Vec::new();
     let mut names = Vec::new();
     for brand in BRANDS {
@@ -191,8 +191,8 @@ mod tests {
         assert_eq!(schema["properties"]["autoboot"]["default"], json!(false));
     }
 
-    /// Checks a value against a schema, with the few words of JSON Schema that we use (but
-    /// patterns: they are for other programs).
+    /// Checks a value against a schema, with the keywords of JSON Schema that the schema uses,
+    /// except patterns: those are for other programs.
     fn check(value: &Value, schema: &Value, at: &str) -> Result<(), String> {
         let wrong = |what: &str| Err(format!("{at}: {what}: {value} by {schema}"));
         let is = |kind: &str| match kind {
@@ -244,7 +244,7 @@ mod tests {
         Ok(())
     }
 
-    /// Some value that the kind takes.
+    /// Returns a valid value for the kind.
     fn sample(spec: &PropertySpec) -> String {
         let tries = [
             "1",
@@ -313,7 +313,7 @@ mod tests {
             }
         }
         for spec in RESOURCES {
-            // Some exclude each other; the first one stays.
+            // Some resources exclude each other; the first one is kept.
             let _ = config.add(full(spec));
         }
         let printed: Value = serde_json::from_str(&syntax::json::all(&config)).unwrap();
