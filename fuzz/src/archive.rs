@@ -1,24 +1,24 @@
-//! Roots that come as a file from outside: squashfs, cpio, streams of btrfs send and of ZFS,
-//! tar. What cannot be unpacked is refused, and nothing beside the root changes.
+//! Roots that come as a file from outside: squashfs, cpio, streams of btrfs send and of ZFS, tar. A
+//! file that cannot be unpacked is refused, and no file outside of the root changes.
 
 use std::fs;
 
 use brand::{ImageLimits, ImageSource, ZfsStream, unpack_within};
 
-/// The beginning of a stream of btrfs, before its version.
+/// The first bytes of a btrfs stream, before its version.
 const BTRFS: &[u8] = b"btrfs-stream\0";
 
-/// The bytes before the body of a command in it: length, number, checksum.
+/// Number of bytes before the body of a command in a btrfs stream: length, number, checksum.
 const COMMAND: usize = 10;
 
-/// Bounds of a root: what a few KiB hold may be large when it is compressed or sparse.
+/// Limits of a root: a compressed or sparse archive of a few KiB can be large when unpacked.
 const LIMITS: ImageLimits = ImageLimits {
     members: 1000,
     bytes: 1 << 20,
     path: 4096,
 };
 
-/// Returns one small source of each kind. The larger ones are in the corpus.
+/// Returns one small archive of each kind. The corpus has larger ones.
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
     let cpio = |name: &str, mode: u32, content: &str| {
@@ -79,8 +79,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
     vec![archive.concat().into_bytes(), stream.concat(), zfs]
 }
 
-/// Gives the commands of a stream of btrfs right checksums, behind which a reader that is
-/// fed at random would never come.
+/// Writes correct checksums into the commands of a btrfs stream: with a random checksum, a reader
+/// would refuse every command.
 fn sign(data: &mut [u8]) {
     let mut at = BTRFS.len() + 4;
     while let Some(rest) = data.get_mut(at..).filter(|rest| rest.len() >= COMMAND) {
@@ -97,7 +97,7 @@ fn sign(data: &mut [u8]) {
     }
 }
 
-/// Returns the checksum as the kernel has it, without the inversions.
+/// Returns the CRC-32C as the kernel computes it, without the inversions.
 fn crc32c(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
@@ -109,7 +109,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 /// Checks one input.
 ///
 /// # Panics
-/// When it is a finding.
+/// Panics if the input is a finding.
 pub fn check(data: &[u8]) {
     let mut data = data.to_vec();
     if data.starts_with(BTRFS) {
@@ -120,7 +120,7 @@ pub fn check(data: &[u8]) {
     fs::write(&input, &data).expect("the folder is writable");
     fs::write(folder.path().join("out"), "mine").expect("the folder is writable");
     fs::create_dir(&root).expect("the folder is writable");
-    // Both may be refused, with a sentence of one line.
+    // Both may be refused, with a message of one line.
     if let Err(error) = ZfsStream::open(&input) {
         assert!(!error.to_string().contains('\n'), "{error}");
     }

@@ -1,4 +1,4 @@
-//! A store and a user in memory.
+//! A configuration store and a user, both in memory.
 
 use std::cell::RefCell;
 use std::io;
@@ -7,13 +7,13 @@ use std::rc::Rc;
 use model::{Config, State, ZoneName, generate};
 use syntax::{Backing, Change, Console, SyntaxError};
 
-/// A store of one zone.
+/// A configuration store with one zone.
 pub struct Memory {
-    /// The zone.
+    /// The zone, if it exists.
     pub zone: Option<(Config, State)>,
 }
 
-/// Why the store refused.
+/// The reason why the store refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{0}: No such zone configured")]
@@ -92,15 +92,15 @@ impl Backing for Memory {
 pub struct Told {
     /// The printed text.
     pub printed: String,
-    /// Messages about errors.
+    /// The error messages.
     pub errors: Vec<String>,
 }
 
-/// A user who gives always the same answer.
+/// A user who always gives the same answer.
 pub struct User {
-    /// Shared with whoever wants to look at it.
+    /// The messages, shared with the code that checks them.
     pub told: Rc<RefCell<Told>>,
-    /// `None` when there is nobody to ask.
+    /// The answer; `None` if the session is not interactive.
     pub answer: Option<bool>,
 }
 

@@ -1,5 +1,5 @@
-//! Completion and help of a line that is being typed: completion stays within the line,
-//! and each candidate begins with what was typed.
+//! Completion and help of a partly typed line: the completed range is within the line, and each
+//! candidate begins with the typed word.
 
 use model::{Config, generate};
 use syntax::complete::{self, Context};
@@ -7,7 +7,7 @@ use syntax::help;
 
 use crate::line;
 
-/// Lines, and the beginning of every word of the table.
+/// Returns lines, and the beginning of every word of the table.
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = line::seeds();
@@ -28,7 +28,7 @@ thread_local! {
 /// Checks one line.
 ///
 /// # Panics
-/// When it is a finding.
+/// Panics if the line is a finding.
 pub fn check(data: &[u8]) {
     let Ok(line) = std::str::from_utf8(data) else {
         return;

@@ -1,16 +1,16 @@
-//! Configurations that inputs are made from.
+//! Configurations from which inputs are made.
 
 use std::sync::LazyLock;
 
 use model::{Config, ZoneName};
 
-/// The zone that is configured.
+/// Returns the name of the configured zone.
 pub(crate) fn web1() -> ZoneName {
     "web1".parse().expect("a legal name")
 }
 
-/// Configurations that together have every row of the table; small ones, for what is
-/// small is tried quickly. Those with a resource have nothing else.
+/// Returns configurations that together have every row of the table. They are small, because small
+/// inputs are tried fast: a configuration with a resource has only this resource.
 pub(crate) fn configs() -> &'static [Config] {
     static CONFIGS: LazyLock<Vec<Config>> = LazyLock::new(small);
     &CONFIGS

@@ -1,17 +1,17 @@
-//! The readers of suspend images: header, end and index, after decryption.
+//! The readers of suspend images: the header, the end and the index, after decryption.
 
 use serde_json::json;
 use suspend::codec::Codec;
 use suspend::format::{HEADER, Header, TRAILER, Trailer};
 use suspend::index::{Entry, Index};
 
-/// The length of the file that an index of these would be in.
+/// The length of the file to which the indexes refer, in bytes.
 const FILE: u64 = 1 << 22;
 
-/// A header, an end, and some indexes; the first byte says which.
+/// Returns a header, an end, and some indexes; the first byte selects the kind.
 ///
 /// # Panics
-/// When the system has no random numbers.
+/// Fails if the system has no random numbers.
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
     let key = suspend::Key::from([7; 32]);
@@ -55,7 +55,7 @@ fn tagged(kind: u8, bytes: &[u8]) -> Vec<u8> {
 /// Checks one input.
 ///
 /// # Panics
-/// When it is a finding.
+/// Panics if the input is a finding.
 pub fn check(data: &[u8]) {
     let Some((kind, bytes)) = data.split_first() else {
         return;
@@ -66,7 +66,7 @@ pub fn check(data: &[u8]) {
             block.resize(HEADER, 0);
             if let Ok(header) = Header::parse(&block) {
                 assert_eq!(header.bytes()[..], block[..]);
-                // Nobody has the key.
+                // The key is wrong for every header.
                 assert!(header.unwrap_key(&suspend::Key::from([0; 32])).is_err());
             }
         }
@@ -80,7 +80,7 @@ pub fn check(data: &[u8]) {
             let Ok(index) = Index::parse(bytes, FILE) else {
                 return;
             };
-            // What was taken is written so that it reads back equal.
+            // An accepted index, written and read again, is equal.
             let written = index.bytes().expect("it was short enough to be read");
             assert_eq!(Index::parse(&written, FILE).as_ref(), Ok(&index));
             let chunks = Index::chunks(&index.streams);

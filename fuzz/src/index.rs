@@ -1,10 +1,10 @@
-//! The reader of the index: what it takes is written so that it reads back equal.
+//! The reader of the index of zones: an accepted index, written and read again, is equal.
 
 use store::index::Index;
 
 const UUID: &str = "7e2a0c52-9f0f-4c1b-8a2f-3f2b8a0f6c11";
 
-/// Some indexes.
+/// Returns some indexes.
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
     let lines = [
@@ -18,7 +18,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
 /// Checks one file.
 ///
 /// # Panics
-/// When it is a finding.
+/// Panics if the file is a finding.
 pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;

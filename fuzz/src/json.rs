@@ -1,5 +1,5 @@
-//! State files of active zones (`r` and the text), and what zoneadmd is asked to boot
-//! (`i` and the text): what is taken is written so that it reads back equal.
+//! State files of active zones (`r` and the text), and boot requests to zoneadmd (`i` and the
+//! text): an accepted text, written and read again, is equal.
 
 use std::fmt::Debug;
 
@@ -8,7 +8,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use store::runtime::Runtime;
 
-/// As a release wrote them; later ones read them still, for zones outlive upgrades.
+/// Texts that a release wrote. Later releases must read them, because zones keep running during an
+/// upgrade.
 const TEXTS: &[&str] = &[
     r#"r{"id":1000,"state":"running","init":{"pid":4711,"started":17},"daemon":{"pid":4710,"started":16},"cgroups":["/sys/fs/cgroup/zones/web1"],"first_id":536870912,"shutdown_signal":30,"capabilities":1,"seccomp":[6],"environment":["container=zone"]}"#,
     r#"i{"path":"/sbin/init","arguments":["init"],"environment":["a=b"]}"#,
@@ -24,7 +25,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
 /// Checks one text.
 ///
 /// # Panics
-/// When it is a finding.
+/// Panics if the text is a finding.
 pub fn check(data: &[u8]) {
     match data.split_first() {
         Some((b'r', text)) => reads_back::<Runtime>(text),

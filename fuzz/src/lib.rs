@@ -1,8 +1,8 @@
 //! The properties that the fuzzers check, one module for each target.
 //!
-//! Each has `check`, which panics on a finding, and `seeds`, which makes inputs from
-//! the table of properties and resources: new rows are fuzzed without another word.
-//! `fuzz/run` is what runs them; see `fuzz/README.md`.
+//! Each module has `check`, which panics on a finding, and `seeds`, which generates inputs from the
+//! table of properties and resources, so that new rows are fuzzed automatically. `fuzz/run` runs
+//! the targets; see `fuzz/README.md`.
 
 pub mod archive;
 mod backing;
@@ -32,7 +32,7 @@ pub const TARGETS: &[&str] = &[
 /// Checks an input of a target.
 ///
 /// # Panics
-/// When the input is a finding.
+/// Panics if the input is a finding.
 pub fn check(target: &str, data: &[u8]) {
     match target {
         "line" => line::check(data),
@@ -50,10 +50,10 @@ pub fn check(target: &str, data: &[u8]) {
     }
 }
 
-/// Made-up inputs of a target.
+/// Returns generated inputs of a target.
 ///
 /// # Panics
-/// When there is no such target.
+/// Panics if there is no such target.
 #[must_use]
 pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     match target {
@@ -72,11 +72,11 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     }
 }
 
-/// Called by libFuzzer before it reads its dictionary and corpus: writes `words` and
-/// `seeds/` into the folder that `FUZZ_MADE` names, if it names one.
+/// Writes the dictionary to `words` and the seeds to `seeds/`, in the folder that `FUZZ_MADE`
+/// names. libFuzzer's entry point calls this before libFuzzer reads them.
 ///
 /// # Panics
-/// When they cannot be written.
+/// Panics if they cannot be written.
 pub fn prepare(target: &str) {
     let Some(folder) = std::env::var_os("FUZZ_MADE") else {
         return;

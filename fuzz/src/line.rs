@@ -1,7 +1,7 @@
-//! Lexer and parser: lines of the zonecfg language.
+//! The lexer and the parser of the zonecfg language.
 //!
-//! Tokens written out give the same tokens again, and a line has as many commands or
-//! errors as the lexer found. Neither knows the table: names are as good as any.
+//! Tokens that are written as text and read again are equal, and a line has as many commands or
+//! errors as the lexer found. Neither uses the table: any name is valid.
 
 use syntax::lex::{self, Token};
 
@@ -16,7 +16,7 @@ pub(crate) const LINES: &[&str] = &[
     "add options \"not closed; set a=(b",
 ];
 
-/// Lines of every shape.
+/// Returns lines of every shape.
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
     let lines = LINES.iter();
@@ -26,7 +26,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
 /// Checks some lines.
 ///
 /// # Panics
-/// When they are a finding.
+/// Panics if they are a finding.
 pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -44,7 +44,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// The tokens as a line: one command.
+/// Returns the tokens as a line with one command.
 fn write(tokens: &[Token]) -> String {
     let words: Vec<String> = tokens
         .iter()

@@ -1,18 +1,18 @@
-//! Changes to an input that keep most of it legal.
+//! Mutations that keep most of an input valid.
 //!
-//! libFuzzer changes bytes, and with bytes alone it takes hours to come by a third
-//! element of a list or a resource inside another. So every other change moves whole
-//! pieces: lines and commands, elements of XML, or words.
+//! libFuzzer changes bytes, and with bytes alone it needs hours to find a third element of a list
+//! or a resource inside another. So every second mutation moves whole pieces: lines and commands,
+//! XML elements, or words.
 
 use crate::words;
 
-/// Bytes that belong to a word.
+/// Returns whether a byte is part of a word.
 const fn is_inner(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/' | b'%' | b'&')
 }
 
-/// Changes the first `size` bytes of `data`, which may grow to all of it; gives the new
-/// size. `bytes` is how libFuzzer itself changes them.
+/// Mutates the first `size` bytes of `data`, which may grow to its whole length. Returns the new
+/// size. `bytes` is libFuzzer's own mutation.
 pub fn mutate(
     target: &str,
     data: &mut [u8],
@@ -35,7 +35,7 @@ pub fn mutate(
     size
 }
 
-/// The pieces with one change to them.
+/// Returns the pieces with one mutation.
 fn change(target: &str, pieces: &[&[u8]], random: &mut Random) -> Vec<u8> {
     let (from, to) = (
         random.below(pieces.len() + 1),
@@ -44,25 +44,25 @@ fn change(target: &str, pieces: &[&[u8]], random: &mut Random) -> Vec<u8> {
     let count = (1 + random.below(4)).min(pieces.len() - from);
     let span = &pieces[from..from + count];
     words::with(target, |words| {
-        // What has a meaning of its own is tried as often as all the names together.
+        // Keywords are tried as often as all names together.
         let word = match random.below(2) {
             0 => words::MORE[random.below(words::MORE.len())].as_bytes(),
             _ => &words[random.below(words.len())],
         };
         let (before, after) = pieces.split_at(to);
         match random.below(6) {
-            // A copy of the span somewhere, or right behind it.
+            // Insert a copy of the span at a position, or directly after the span.
             0 => [before, span, after].concat().concat(),
             1 => [&pieces[..from], span, &pieces[from..]].concat().concat(),
-            // Without the span.
+            // Remove the span.
             2 => [&pieces[..from], &pieces[from + count..]].concat().concat(),
-            // The span in the place of what stands there.
+            // Replace the pieces at a position with the span.
             3 => [before, span, after.get(count..).unwrap_or_default()]
                 .concat()
                 .concat(),
-            // A word more.
+            // Insert a word.
             4 => [before, &[word], after].concat().concat(),
-            // Another word.
+            // Replace a piece with a word.
             _ => [before, &[word], after.get(1..).unwrap_or_default()]
                 .concat()
                 .concat(),
@@ -70,7 +70,7 @@ fn change(target: &str, pieces: &[&[u8]], random: &mut Random) -> Vec<u8> {
     })
 }
 
-/// Splits where `ends` says so of a byte and the next.
+/// Splits between a byte and the next where `ends` returns true for both.
 fn split(data: &[u8], mut ends: impl FnMut(u8, u8) -> bool) -> Vec<&[u8]> {
     data.chunk_by(|byte, next| !ends(*byte, *next)).collect()
 }
@@ -79,7 +79,8 @@ const fn ends_statement(byte: u8, next: u8) -> bool {
     matches!(byte, b'\n' | b';' | b'>') || next == b'<'
 }
 
-/// Ends between the elements of lists; a complex or quoted value is whole.
+/// Returns a function that ends a piece between the elements of a list; a complex or quoted value
+/// is one piece.
 fn ends_group() -> impl FnMut(u8, u8) -> bool {
     let (mut quoted, mut depth) = (false, 0usize);
     move |byte, next| {
@@ -99,7 +100,7 @@ const fn ends_word(byte: u8, next: u8) -> bool {
     !(is_inner(byte) && is_inner(next))
 }
 
-/// Numbers that libFuzzer's seed decides (xorshift).
+/// A pseudo-random generator (xorshift), whose seed comes from libFuzzer.
 struct Random(u64);
 
 impl Random {

@@ -1,5 +1,5 @@
-//! The documents of container images: references (`r` and the text), indexes and manifests
-//! (`m`), configurations (`c`), what a registry asks for (`h`), credentials (`a`).
+//! The documents of container images: references (`r` and the text), indexes and manifests (`m`),
+//! configurations (`c`), a registry's request for authentication (`h`), credentials (`a`).
 
 use oci::auth::{self, Challenge};
 use oci::manifest::choose;
@@ -40,7 +40,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
 /// Checks one input.
 ///
 /// # Panics
-/// When it is a finding.
+/// Panics if the input is a finding.
 pub fn check(data: &[u8]) {
     let Some((kind, bytes)) = data.split_first() else {
         return;
@@ -51,7 +51,7 @@ pub fn check(data: &[u8]) {
             let Ok(reference) = text.parse::<Reference>() else {
                 return;
             };
-            // What is asked for is what was written, and nothing that could lead elsewhere.
+            // The requested path is the written one, and cannot lead to another host or folder.
             assert_eq!(reference.to_string().parse(), Ok(reference.clone()));
             for part in [&reference.host, &reference.repository, &reference.target()] {
                 assert!(!part.is_empty() && !part.contains(['?', '#', '@', '%', '\\', ' ']));

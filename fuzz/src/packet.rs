@@ -1,5 +1,5 @@
-//! Parses packets on the socket of a zoneadmd: requests (`q` and the packet), answers (`a`) and
-//! packets of a console's client (`c`). What is taken is written so that it reads back equal.
+//! Packets on the socket of a zoneadmd: requests (`q` and the packet), answers (`a`) and packets of
+//! a console's client (`c`). An accepted packet, written and read again, is equal.
 
 use std::fmt::Debug;
 
@@ -58,7 +58,7 @@ fn json(value: &impl Serialize) -> Vec<u8> {
 /// Checks one packet.
 ///
 /// # Panics
-/// When it is a finding.
+/// Panics if the packet is a finding.
 pub fn check(data: &[u8]) {
     match data.split_first() {
         Some((b'q', packet)) => reads_back::<Request>(packet),

@@ -1,5 +1,5 @@
-//! Reads what peers say that may be hostile: frames of a migration (`m` and the frames), and
-//! replies of the agent in a kernel zone's guest (`g` and the lines).
+//! Messages of possibly hostile peers: frames of a migration (`m` and the frames), and replies of
+//! the agent in a kernel zone's guest (`g` and the lines).
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 use vm::agent::{Agent, Printed};
 
-/// Timeout for a reply of the agent. Its end of the socket is closed behind the last line, so
-/// nothing waits that long.
+/// Timeout for a reply of the agent, which never expires: the agent's end of the socket is closed
+/// after the last line.
 const AGENT_REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns a conversation of each side of a migration, and replies of an agent.
@@ -53,11 +53,11 @@ fn frame(letter: u8, body: &[u8]) -> Vec<u8> {
     [&[letter], &length.to_be_bytes()[..], body].concat()
 }
 
-/// Checks what one peer says.
+/// Checks the messages of one peer.
 ///
 /// # Panics
-/// When frames that were taken are sent otherwise, or more is kept of a command's output than
-/// the agent has said.
+/// Panics if accepted frames are sent on with changes, or if more of a command's output is kept
+/// than the agent sent.
 pub fn check(data: &[u8]) {
     match data.split_first() {
         Some((b'm', frames)) => {
@@ -70,7 +70,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// Starts a command in a guest whose agent says these lines, and asks for its end.
+/// Starts a command in a guest whose agent sends these lines, and waits for the command's end.
 fn hear_agent(lines: &[u8]) {
     let (ours, theirs) = UnixStream::pair().expect("there are sockets");
     std::thread::scope(|scope| {
@@ -91,7 +91,8 @@ fn hear_agent(lines: &[u8]) {
     });
 }
 
-/// Answers the agent's first question, and then says the lines, whatever is asked.
+/// Answers the first question to the agent, and then sends the lines, whatever the next questions
+/// are.
 fn speak(theirs: &UnixStream, lines: &[u8]) {
     let mut heard = BufReader::new(theirs);
     let mut call = Vec::new();
@@ -100,7 +101,7 @@ fn speak(theirs: &UnixStream, lines: &[u8]) {
     };
     let call: Value = serde_json::from_slice(&call[1..]).expect("we ask with JSON");
     let mut to = theirs;
-    // The client may have closed its end by now.
+    // The client may have closed its end already.
     let _ = writeln!(to, "{{\"return\": {}}}", call["arguments"]["id"]);
     let mut rest = lines;
     while !rest.is_empty() {

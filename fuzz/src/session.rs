@@ -1,8 +1,8 @@
 //! Whole sessions of zonecfg on a store in memory.
 //!
-//! The first byte says how the session is begun (`@` is a session on a zone that does
-//! not exist, the bits are in [`begin`]), the rest are its lines. What was accepted, committed
-//! or not, must export to lines that make the same again, and `info` must print it.
+//! The first byte selects the start of the session (`@` is a session on a zone that does not exist;
+//! [`begin`] defines the bits), the rest is its lines. An accepted configuration, committed or not,
+//! must export to commands that create the same configuration again, and `info` must print it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use crate::backing::{Memory, Told, User};
 
 type Told1 = Rc<RefCell<Told>>;
 
-/// Exports of configurations, and sessions that change one.
+/// Returns exports of configurations, and sessions that change a configuration.
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
@@ -34,7 +34,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
 /// Checks one session.
 ///
 /// # Panics
-/// When it is a finding.
+/// Panics if the session is a finding.
 pub fn check(data: &[u8]) {
     let Some((how, lines)) = data.split_first() else {
         return;
@@ -53,7 +53,7 @@ pub fn check(data: &[u8]) {
         }
     }
     check_accepted(&mut session, &told);
-    // `Again` is an answer of an interactive user, who is asked once.
+    // `Again` is the answer of an interactive user, who is asked once.
     if flow != Flow::Abort && session.finish() == Finish::Again {
         session.line("exit -F");
         session.finish();
@@ -61,14 +61,14 @@ pub fn check(data: &[u8]) {
 }
 
 thread_local! {
-    /// The zone that exists: one with some of everything.
+    /// The existing zone, which has one of each resource and property.
     static STORED: Config = generate::every_row(&crate::configs::web1())
         .ok()
         .and_then(|configs| configs.into_iter().max_by_key(|one| one.resources().len()))
         .expect("every row can be set");
 }
 
-/// A session as the bits say.
+/// Returns a session that the bits describe.
 fn begin(how: u8) -> (Session<Memory, User>, Told1) {
     let mode = match how & 3 {
         0 => Mode::Interactive,
@@ -86,7 +86,7 @@ fn begin(how: u8) -> (Session<Memory, User>, Told1) {
         2 => Some(State::Installed),
         _ => Some(State::Running),
     };
-    // Any bytes do that make a few resources.
+    // Any bytes that generate a few resources are suitable.
     let stored: Vec<u8> = (0..=255)
         .map(|byte: u8| byte.wrapping_mul(how | 1))
         .collect();
@@ -102,8 +102,8 @@ fn begin(how: u8) -> (Session<Memory, User>, Told1) {
     (session.read_only(read_only).alternate_root(alternate), told)
 }
 
-/// Checks that `export` in the midst of a session prints commands that make the same configuration
-/// again.
+/// Checks that `export` in the middle of a session prints commands that create the same
+/// configuration again.
 fn check_accepted(session: &mut Session<Memory, User>, told: &Told1) {
     session.line("info");
     *told.borrow_mut() = Told::default();
@@ -115,7 +115,7 @@ fn check_accepted(session: &mut Session<Memory, User>, told: &Told1) {
     }
 }
 
-/// Carries out exported lines; gives what `info` and `export` then print.
+/// Executes exported lines. Returns the output of `info` and `export` afterwards.
 fn read_back(zone: &ZoneName, lines: &str) -> (String, String) {
     let told = Told1::default();
     let user = User {

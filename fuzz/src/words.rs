@@ -1,10 +1,10 @@
-//! Dictionaries: the words of the seeds.
+//! Dictionaries of the words in the seeds.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// The words that no seed may have but a parser looks for.
+/// The words that a parser looks for but that may be in no seed.
 pub(crate) const MORE: &[&str] = &[
     "\n",
     "\r\n",
@@ -43,12 +43,12 @@ thread_local! {
     static WORDS: OnceCell<Vec<Vec<u8>>> = const { OnceCell::new() };
 }
 
-/// Calls `f` with the words of a target: of the first that is asked for.
+/// Calls `f` with the words of a target. Later calls use the target of the first call.
 pub(crate) fn with<T>(target: &str, f: impl FnOnce(&[Vec<u8>]) -> T) -> T {
     WORDS.with(|words| f(words.get_or_init(|| all(&crate::seeds(target)))))
 }
 
-/// The words of the seeds.
+/// Returns the words of the seeds.
 fn all(seeds: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut words: BTreeSet<Vec<u8>> = MORE.iter().map(|word| word.as_bytes().to_vec()).collect();
     for seed in seeds {
@@ -63,7 +63,7 @@ fn all(seeds: &[Vec<u8>]) -> Vec<Vec<u8>> {
     words.into_iter().collect()
 }
 
-/// A dictionary of libFuzzer: each word of the seeds, quoted, on a line.
+/// Returns a dictionary of libFuzzer: each word of the seeds on a line, in quotes.
 #[must_use]
 pub fn dictionary(seeds: &[Vec<u8>]) -> String {
     let mut text = String::new();

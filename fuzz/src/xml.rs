@@ -1,9 +1,9 @@
-//! The XML reader: what it takes is a configuration that is written and exported
-//! as one that reads back equal; all else is an error.
+//! The XML reader: an accepted configuration, written or exported and read again, is equal; any
+//! other file is an error.
 
 use store::xml;
 
-/// As illumos writes it, and as people do.
+/// Files as illumos writes them, and as people write them.
 const FILES: &[&str] = &[
     "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
      <!DOCTYPE zone PUBLIC \"-//Sun Microsystems Inc//DTD Zones//EN\" \"file:///usr/share/lib/xml/dtd/zonecfg.dtd.1\">\n\
@@ -25,7 +25,7 @@ const FILES: &[&str] = &[
     "<zone name='web1'><![CDATA[x]]>&amp;</zone><?pi?>",
 ];
 
-/// Files of configurations.
+/// Returns files of configurations.
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
     let configs = crate::configs::configs().iter();
@@ -38,7 +38,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
 /// Checks one file.
 ///
 /// # Panics
-/// When it is a finding.
+/// Panics if the file is a finding.
 pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
