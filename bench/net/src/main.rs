@@ -1,4 +1,4 @@
-//! A server and a client that measure TCP between two places: see bench/net/run.
+//! A server and a client that measure TCP between two network namespaces: see bench/net/run.
 //!
 //! ```text
 //! netbench serve ADDRESS PORT FOLDER   serves one measurement after another
@@ -14,29 +14,29 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes of one read or write of a stream.
+/// Size of one read or write of a stream, in bytes.
 const BLOCK: usize = 256 << 10;
-/// Bytes of a message.
+/// Size of a message, in bytes.
 const MESSAGE: usize = 100;
-/// Messages in one write, where they are batched.
+/// Number of messages in one write, if they are batched.
 const BATCH: usize = 64;
-/// Bytes of the file.
+/// Size of the file, in bytes.
 const FILE: u64 = 1000 << 20;
-/// Duration of a measurement of a stream, or of messages.
+/// Duration of the measurement of a stream, or of messages.
 const LONG: Duration = Duration::from_secs(1);
 
 /// The measurement to make.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// A stream: gigabits a second.
+    /// The rate of a stream, in Gbit/s.
     Stream,
-    /// 1000 MB from a file to a file: seconds.
+    /// The copy of 1000 MB from a file to a file, in seconds.
     File,
-    /// A message there and back: microseconds.
+    /// The round-trip time of a message, in microseconds.
     RoundTrip,
-    /// Messages, each with a call of its own: millions a second.
+    /// Messages with one call for each, in millions per second.
     Single,
-    /// Messages, 64 in a call: millions a second.
+    /// Messages with one call for 64 of them, in millions per second.
     Batched,
 }
 
@@ -76,7 +76,7 @@ fn place(address: &str, port: &str) -> io::Result<SocketAddr> {
 fn serve(address: &str, port: &str, folder: &Path) -> io::Result<()> {
     let listener = TcpListener::bind(place(address, port)?)?;
     for client in listener.incoming() {
-        // A measurement that is cut off ends alone.
+        // The failure of one client does not end the server.
         if let Err(error) = client.and_then(|client| answer(client, folder)) {
             eprintln!("netbench: {error}");
         }
@@ -109,7 +109,7 @@ fn answer(mut client: TcpStream, folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Reads to the end, and counts.
+/// Reads until the end of the stream, and counts the bytes.
 fn drain(client: &mut TcpStream, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<u64> {
     let mut buffer = vec![0; BLOCK];
     let mut all = 0;
@@ -153,12 +153,12 @@ fn ask(address: &str, port: &str, word: &str, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes a second, until the last one has arrived, in writes of this size.
+/// Returns the bytes per second until the last byte has arrived, for writes of this size.
 fn throughput(server: &mut TcpStream, size: usize) -> io::Result<f64> {
     let block = vec![0; size];
     let start = Instant::now();
     while start.elapsed() < LONG {
-        // Looking at the clock costs as much as a small write.
+        // Reading the clock costs as much as a small write.
         for _ in 0..64 {
             server.write_all(&block)?;
         }

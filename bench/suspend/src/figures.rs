@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Everything.
+/// All figures of a run.
 #[derive(Debug, Default, Serialize)]
 pub struct Figures {
     /// The host, the time and the load.

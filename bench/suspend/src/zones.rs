@@ -14,17 +14,17 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::figures::Row;
 
-/// Memory of the zone, and how much of it is filled, in MiB.
+/// Memory of the zone, and the filled part of it, in MiB.
 const MEMORY: u64 = 1024;
 const DATA: u64 = 720;
 
 /// Timeout of every wait.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The bytes that the guest writes while it runs.
+/// The text that the guest prints repeatedly while it runs.
 const TICK: &str = "~tick~";
 
-/// The host on which the zones are made.
+/// The host on which the zones are created.
 pub struct Place {
     pub programs: PathBuf,
     pub root: PathBuf,
@@ -68,7 +68,7 @@ impl Place {
     }
 }
 
-/// The new lines of a log from now on.
+/// The lines that are added to a log after a moment.
 struct Log {
     path: PathBuf,
     from: u64,
@@ -77,7 +77,7 @@ struct Log {
 impl Log {
     fn text(&self) -> String {
         let mut bytes = Vec::new();
-        // One that was put aside begins anew.
+        // A rotated log starts at zero again.
         let from = fs::metadata(&self.path).map_or(0, |meta| meta.len().min(self.from));
         let read = File::open(&self.path).and_then(|mut file| {
             file.seek(SeekFrom::Start(from))?;
@@ -87,7 +87,7 @@ impl Log {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Waits for a line with `what` in it.
+    /// Waits for a line that contains `what`.
     fn line(&self, what: &str) -> Result<String> {
         let text = wait(what, || {
             let text = self.text();
@@ -109,7 +109,7 @@ fn wait<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> Result<T> {
     }
 }
 
-/// Removes the zones, however this ends.
+/// Removes the zones when it is dropped.
 struct Zones<'a>(&'a Place);
 
 impl Drop for Zones<'_> {
@@ -125,7 +125,7 @@ impl Drop for Zones<'_> {
     }
 }
 
-/// Everything, `rounds` times; `guest` is the root of a small system.
+/// Runs all measurements `rounds` times; `guest` is the root of a small system.
 pub fn measure(place: &Place, guest: &Path, rounds: usize) -> Result<Vec<Row>> {
     fs::create_dir_all(&place.root)?;
     fill(&guest.join("data"), DATA << 20)?;
@@ -141,7 +141,7 @@ pub fn measure(place: &Place, guest: &Path, rounds: usize) -> Result<Vec<Row>> {
     place.zoneadm(&["-z", "k1", "install", "-d", from, "-x", &size])?;
     place.zoneadm(&["-z", "k1", "boot"])?;
     wait("agent in the guest", || place.guest("true").ok())?;
-    // What a file is read from stays in memory.
+    // The content of the file stays in the guest's page cache.
     place.guest("cat /data >/dev/null")?;
     place.guest(&format!(
         "mkfifo /run/f; setsid sh -c 'exec 3<>/run/f; \
@@ -222,7 +222,7 @@ fn resume(place: &Place, name: &str, words: &[&str], rows: &mut Vec<Row>) -> Res
     Ok(())
 }
 
-/// The rate that a line of the messages ends with, or has before its first remark.
+/// Returns the rate at the end of a line of the messages, or before the line's first remark.
 fn rate(line: &str) -> Result<f64> {
     let before = line.split(" MB/s").next().unwrap_or_default();
     let number = before.rsplit(' ').next().unwrap_or_default();
@@ -237,7 +237,7 @@ fn rate(line: &str) -> Result<f64> {
 fn warm(place: &Place) -> Result<()> {
     let folder = place.root.join("warm");
     fs::create_dir_all(&folder)?;
-    // Space that is only reserved is not touched.
+    // Reserved space is not touched by the reservation.
     let script = format!(
         "mount -t tmpfs -o size={0}m,huge=always warm \"$1\" && \
          dd if=/dev/zero of=\"$1/pages\" bs=2M count={1} status=none",
@@ -278,7 +278,7 @@ fn read_program() -> Result<()> {
     Ok(())
 }
 
-/// Fills a file with what is in files of /usr.
+/// Fills a file with the content of files in /usr.
 fn fill(path: &Path, size: u64) -> Result<()> {
     let mut out = File::create(path)?;
     let mut left = size;

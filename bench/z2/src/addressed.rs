@@ -1,5 +1,5 @@
-//! Zones of ours that have an address each, in a network of their own: nothing of it
-//! is seen by the machine.
+//! Zones of this project that have an address each, in their own network namespace, which the
+//! machine's network does not notice.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use lifecycle::root;
 use lifecycle::tools::zones::Zones;
 use lifecycle::tools::{Step, Tool};
 
-/// The link of the host that the zones' addresses are reached by.
+/// The link of the host over which the zones' addresses are reached.
 const LINK: &str = "uplink0";
 
 pub struct Addressed {
@@ -43,7 +43,7 @@ impl Tool for Addressed {
         Ok(())
     }
 
-    /// The configuration, which one command for all cannot make: each has its address.
+    /// Configures one zone: each zone has its own address, so one command cannot configure all.
     fn prepare_zone(&self, zone: &str) -> Result<()> {
         let digits = zone.trim_start_matches(|c: char| !c.is_ascii_digit());
         let number: u32 = digits.parse().context("a zone without a number")?;
@@ -84,7 +84,7 @@ fn network() -> Result<()> {
     run(&Call::new("mount").args(["-t", "tmpfs", "-o", "mode=755", "run", SHARED_STATE]))?;
     for words in [
         "link set lo up",
-        // Not every kernel has links of type dummy.
+        // Not every kernel has links of the type dummy.
         "link add uplink0 type veth peer name uplink1",
         "address add 10.64.255.254/16 dev uplink0",
         "link set uplink0 up",

@@ -1,4 +1,4 @@
-//! The other tools, as far as they run here.
+//! The other tools, if they run on this machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use crate::disk::{Image, Space};
 use crate::fleet::Contestant;
 use crate::results::Skipped;
 
-/// Makes a contestant, with the number of containers that it can bear in about half a
-/// minute here; or says why not.
+/// Creates a contestant, and the number of containers that it can handle in about half a minute on
+/// this machine; or returns why it is skipped.
 pub type Maker = fn(&Options, &Roots) -> Result<(Contestant, usize), Skipped>;
 
 pub const MAKERS: [Maker; 5] = [lxc_overlay, lxc_btrfs, podman, nspawn, lxd];
 
-/// Wraps what went wrong.
+/// Converts an error into the reason of a skip.
 fn or_skip<T>(what: &str, made: Result<T>) -> Result<T, Skipped> {
     made.map_err(|error| Skipped {
         what: what.to_owned(),
@@ -29,7 +29,7 @@ fn or_skip<T>(what: &str, made: Result<T>) -> Result<T, Skipped> {
     })
 }
 
-/// Fails when the program is not there.
+/// Fails if the program is not installed.
 pub fn needs(program: &str) -> Result<()> {
     anyhow::ensure!(Path::new(program).exists(), "{program} is not installed");
     Ok(())
@@ -85,7 +85,7 @@ fn lxc_btrfs(options: &Options, roots: &Roots) -> Result<(Contestant, usize), Sk
     )
 }
 
-/// podman with crun, on overlays; its containers are root's own, without a user namespace.
+/// podman with crun, on overlays; its containers run as root, without a user namespace.
 #[derive(Debug)]
 struct Podman {
     folder: PathBuf,
@@ -197,8 +197,8 @@ fn podman(options: &Options, roots: &Roots) -> Result<(Contestant, usize), Skipp
     )
 }
 
-/// systemd-nspawn has no clone and stays in front of its container: one command makes
-/// an overlay over the root, boots it, and takes all away when its program has ended.
+/// systemd-nspawn has no clone and stays in the foreground: one command mounts an overlay over the
+/// root, boots it, and removes all after the container has ended.
 #[derive(Debug)]
 struct Nspawn {
     rootfs: PathBuf,

@@ -1,5 +1,5 @@
-//! Measures the cost of a snapshot afterwards: the first write to a big file copies it whole, or
-//! shares its blocks where the file system can.
+//! Measures the cost of a snapshot for later writes: the first write to a big file copies the whole
+//! file, or shares its blocks if the file system supports this.
 
 use std::ffi::OsString;
 use std::time::Instant;
@@ -20,7 +20,7 @@ pub fn measure(options: &Options, kind: &str, file_mib: u64) -> Result<CopyUpRow
     let bin = options.scratch.join("bin");
     let call = |program: &str, words: &[&str]| {
         let words = words.iter().map(OsString::from);
-        // Of the run's own cgroup, so that it is found and removed.
+        // The cgroup is below that of the run, so that the run finds and removes it.
         let call = root::zones_call(&bin, &options.scratch.join("zones"), program);
         root::run(call.env("ZONES_ROOT", &zones).args(words))
     };

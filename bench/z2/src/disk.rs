@@ -1,4 +1,4 @@
-//! Space: blocks of a tree, and file systems in a file.
+//! Measures disk space: the blocks of a tree, and file systems in a file.
 
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
@@ -8,17 +8,17 @@ use anyhow::{Context, Result, bail};
 use lifecycle::lane::Call;
 use lifecycle::root;
 
-/// The way the space of a fleet is measured.
+/// The way in which the disk space of a fleet is measured.
 #[derive(Debug, Clone)]
 pub enum Space {
-    /// The blocks of all that lies there.
+    /// The blocks of all files below a path.
     Tree(PathBuf),
-    /// The used space of the file system that is mounted there.
+    /// The used space of the file system that is mounted at a path.
     Mount(PathBuf),
 }
 
 impl Space {
-    /// In KiB.
+    /// Returns the used space in KiB.
     pub fn used(&self) -> Result<f64> {
         let bytes = match self {
             Self::Tree(path) => {
@@ -59,7 +59,7 @@ fn add(path: &Path, seen: &mut HashSet<u64>, blocks: &mut u64) -> Result<()> {
     Ok(())
 }
 
-/// A file system in a file below the scratch folder, mounted at `disk-KIND` there.
+/// A file system in a file of the scratch folder, mounted at `disk-KIND` in that folder.
 #[derive(Debug)]
 pub struct Image {
     pub at: PathBuf,
@@ -93,7 +93,7 @@ impl Image {
 
 impl Drop for Image {
     fn drop(&mut self) {
-        // What is still used is taken away by the script that started us.
+        // If it is still in use, bench/z2/run unmounts it later.
         if root::run(Call::new("umount").args([&self.at])).is_ok() {
             let _ = std::fs::remove_file(&self.file);
             let _ = std::fs::remove_dir(&self.at);

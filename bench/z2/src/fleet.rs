@@ -1,4 +1,4 @@
-//! A fleet of one tool: made, booted three times, weighed, removed.
+//! The life of a fleet of one tool: created, booted three times, measured, removed.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ use crate::disk::{Image, Space};
 use crate::measure::{Family, Keeper, Kernel, median};
 use crate::results::{FleetRow, Singles};
 
-/// Number of zones at each end of a fleet that get commands of their own.
+/// Number of zones at each end of a fleet that get a command for each zone.
 pub const SOME: usize = 100;
 
 /// Number of boots of a fleet before its disk is measured again.
@@ -24,17 +24,17 @@ const BOOTS: usize = 3;
 /// Makes a command that runs a program in a zone.
 pub type Inside = Box<dyn Fn(&str, &str) -> Call>;
 
-/// A tool with what is needed to measure fleets of it.
+/// A tool, and the data that are needed to measure its fleets.
 pub struct Contestant {
     pub title: String,
     tool: Box<dyn Tool>,
-    /// A command acts on a whole range of zones.
+    /// True if one command acts on a whole range of zones.
     bulk: bool,
     pub inside: Option<Inside>,
     keeper: Option<Keeper>,
     space: Space,
     logs: PathBuf,
-    /// Kept while it is measured.
+    /// The file system of the tool, which is kept mounted during the measurement.
     _disk: Option<Image>,
 }
 
@@ -79,8 +79,8 @@ impl Contestant {
         }
     }
 
-    /// Threads that run its commands: as many as there are processors, but one where
-    /// a command does the whole work.
+    /// Returns the threads that run the tool's commands: as many as there are processors, but one
+    /// if one command does the whole work.
     fn lanes(&self) -> Result<Vec<Lane>> {
         let count = match self.bulk {
             true => 1,
@@ -126,7 +126,7 @@ impl<'a> Fleet<'a> {
         format!("{}{i}", self.prefix)
     }
 
-    /// Prepares the tool, makes the fleet and boots it once, for others to use it.
+    /// Prepares the tool, creates the fleet and boots it once, for another measurement.
     pub fn start(&self) -> Result<Vec<Lane>> {
         let mut lanes = self.contestant.lanes()?;
         for i in 1..=self.zones {
@@ -146,7 +146,7 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Runs a program in every zone, one after the other.
+    /// Runs a program in every zone, one after another.
     pub fn run_inside(&self, lanes: &[Lane], program: &str) -> Result<()> {
         let inside = self.contestant.inside.as_ref().context("no way in")?;
         for i in 1..=self.zones {
@@ -228,14 +228,15 @@ impl<'a> Fleet<'a> {
         })
     }
 
-    /// The first command of our remove; what then is left is configured only.
+    /// Runs the first command of the removal of our zones; after it they are only configured.
     fn uninstall(&self, lane: &Lane) -> Result<Duration> {
         let zones = format!("{}[1-{}]", self.prefix, self.zones);
         let calls = self.contestant.tool.calls(Step::Remove, &zones);
         lane.run(calls.first().context("no command to uninstall")?)
     }
 
-    /// A step for the whole fleet: its wall time, or nothing if the tool has no such step.
+    /// Runs a step for the whole fleet. Returns its elapsed time, or nothing if the tool has no
+    /// such step.
     fn step(&self, lanes: &mut [Lane], step: Step) -> Result<Option<Duration>> {
         let began = Instant::now();
         if self.contestant.bulk {
@@ -249,7 +250,7 @@ impl<'a> Fleet<'a> {
             return Ok(None);
         } else {
             let failed = Mutex::new(None);
-            // Each zone keeps its lane: some have mounts of their own.
+            // Each zone stays in its thread: some threads have their own mount namespace.
             let calls: Vec<Vec<Call>> = (0..lanes.len())
                 .map(|lane| {
                     (1..=self.zones)
@@ -283,7 +284,7 @@ impl<'a> Fleet<'a> {
     }
 }
 
-/// Deletes the configurations of a range; zonecfg takes one at a time.
+/// Deletes the configurations of a range; zonecfg deletes one at a time.
 fn delete(tool: &dyn Tool, lane: &Lane, prefix: &str, first: usize, last: usize) -> Result<()> {
     for i in first..=last {
         for call in &tool.calls(Step::Remove, &format!("{prefix}{i}"))[1..] {
@@ -293,7 +294,7 @@ fn delete(tool: &dyn Tool, lane: &Lane, prefix: &str, first: usize, last: usize)
     Ok(())
 }
 
-/// A step of ours for a range of zones.
+/// Runs a step of our zones for a range of zones.
 fn range(
     tool: &dyn Tool,
     lane: &Lane,
@@ -311,8 +312,8 @@ fn range(
     }
 }
 
-/// The first and the last hundred zones of a fleet of ours by single commands, those
-/// between by one.
+/// Measures the first and the last hundred of our zones with a command for each, and those between
+/// with one command for all.
 pub fn singles(contestant: &Contestant, zones: usize) -> Result<Singles> {
     let lanes = contestant.lanes()?;
     let (lane, tool) = (&lanes[0], contestant.tool.as_ref());
@@ -346,8 +347,8 @@ pub fn singles(contestant: &Contestant, zones: usize) -> Result<Singles> {
     Ok(singles)
 }
 
-/// Reaps ended daemons whose parent has died, so that they became our children. Must be
-/// called only while no command runs.
+/// Reaps daemons that have ended and whose parent has died, so that they became children of this
+/// process. Must be called only while no command runs.
 pub fn reap() {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
     while let Ok(Some(_)) = waitid(WaitId::All, options) {}

@@ -1,5 +1,5 @@
-//! LXD: a daemon of its own, with its state below the scratch folder and its
-//! containers as btrfs snapshots. It knows no other store that shares.
+//! LXD: a daemon with its state below the scratch folder. Its containers are btrfs snapshots, the
+//! only storage of LXD on this machine that shares blocks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use crate::fleet::{Contestant, Inside};
 const DAEMON: &str = "/usr/bin/lxd";
 const CLIENT: &str = "/usr/bin/lxc";
 
-/// Its containers are privileged: that is what it does fastest.
+/// LXD with privileged containers, which are its fastest.
 #[derive(Debug)]
 struct Lxd {
-    /// All of its state.
+    /// The folder with the state of LXD.
     state: PathBuf,
     work: PathBuf,
     rootfs: PathBuf,
@@ -29,7 +29,7 @@ struct Lxd {
     daemon: Child,
 }
 
-/// A command of LXD for the daemon that has its state there.
+/// Returns a command of LXD for the daemon with this state folder.
 fn call(program: &str, state: &Path) -> Call {
     let conf = state.with_file_name("client");
     Call::new(program)
@@ -43,7 +43,8 @@ impl Lxd {
         let state = work.join("state");
         fs::create_dir_all(&state)?;
         let log = fs::File::create(work.join("log"))?;
-        // It cannot use a hybrid host's second tree of cgroups when that has a controller.
+        // On a host with hybrid cgroups, LXD cannot use the second hierarchy if a controller is in
+        // it.
         let daemon = Command::new("/usr/bin/unshare")
             .args(["--mount", "--propagation", "private", "sh", "-c"])
             .arg("umount /sys/fs/cgroup/unified 2>/dev/null; exec \"$0\" --group root --logfile \"$1\"")
@@ -73,7 +74,7 @@ impl Lxd {
 
 impl Drop for Lxd {
     fn drop(&mut self) {
-        // What is left then the script that started us takes away.
+        // bench/z2/run removes the rest.
         let _ = root::run(call(DAEMON, &self.state).args(["shutdown", "--timeout", "30"]));
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
@@ -134,12 +135,12 @@ impl Tool for Lxd {
     }
 
     fn keeper(&self) -> Option<(&Path, String)> {
-        // The daemon and the monitor of each container.
+        // The daemon, and the monitor of each container.
         Some((Path::new(DAEMON), self.work.display().to_string()))
     }
 }
 
-/// A daemon that is ready.
+/// Returns LXD with a daemon that is ready.
 pub fn contestant(options: &Options, roots: &Roots) -> Result<(Contestant, usize)> {
     needs(DAEMON)?;
     needs(CLIENT)?;

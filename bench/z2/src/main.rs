@@ -1,9 +1,9 @@
-//! Measures fleets of clones: how long they take to make, boot, halt and remove,
-//! what a zone costs in disk, memory and idle processor time, what they share, and
-//! what the first write after a snapshot costs; beside other tools in the same run.
+//! Measures fleets of clones: the time to create, boot, halt and remove them; the disk, memory and
+//! idle processor time of a zone; the shared memory; and the cost of the first write after a
+//! snapshot. Other tools are measured in the same run.
 //!
-//! Run it by `bench/z2/run`, which installs the other tools, writes the results into
-//! docs/ and takes everything away afterwards, also when this program fails.
+//! Run it with `bench/z2/run`, which installs the other tools, writes the results into docs/ and
+//! removes everything afterwards, also if this program fails.
 
 mod addressed;
 mod containers;
@@ -43,7 +43,8 @@ fn main() -> Result<()> {
     };
 
     let ours = Contestant::ours(Box::new(Zones::new(&common)), &common);
-    // Once unmeasured: the master is sealed, programs get into the page cache.
+    // One run without a measurement: it seals the master, and reads the programs into the page
+    // cache.
     Fleet::new(&ours, "warm", 2, options.window()).life()?;
     for &count in &options.counts {
         eprintln!("z2: {count} zones");

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-/// The programs that stay with running zones: their file, and a text that stands in
-/// the command line.
+/// The programs that run as long as their zone: the path of the program, and a text in its command
+/// line.
 #[derive(Debug, Clone)]
 pub struct Keeper {
     pub program: PathBuf,
     pub word: String,
 }
 
-/// The processes of a fleet: the keepers and all that descends from them.
+/// The processes of a fleet: those programs and all their descendants.
 #[derive(Debug)]
 pub struct Family(Vec<u32>);
 
@@ -29,7 +29,7 @@ impl Family {
             else {
                 continue;
             };
-            // One that has just ended has neither.
+            // A process that has just ended has neither.
             let status = std::fs::read_to_string(path.join("status")).unwrap_or_default();
             let parent = status.lines().find_map(|line| line.strip_prefix("PPid:\t"));
             if let Some(Ok(parent)) = parent.map(str::parse) {
@@ -59,14 +59,14 @@ impl Family {
         self.0.len()
     }
 
-    /// The sum of their shares of memory, in KiB.
+    /// Returns the sum of their proportional shares of memory (PSS), in KiB.
     pub fn pss(&self) -> f64 {
-        // Pages of a program's file count as dirty until they are on the disk.
+        // Pages of a program's file count as dirty until they are written to disk.
         rustix::fs::sync();
         self.0.iter().map(|pid| rollup(*pid, "Pss:")).sum()
     }
 
-    /// The time that they have run, in nanoseconds.
+    /// Returns the processor time that they have used, in nanoseconds.
     pub fn ran(&self) -> u64 {
         let of = |pid: &u32| -> Option<u64> {
             let mut sum = 0;
@@ -80,26 +80,26 @@ impl Family {
     }
 }
 
-/// A field of a process' smaps_rollup, in KiB; nothing when it has ended.
+/// Returns a field of a process's smaps_rollup, in KiB; 0 if the process has ended.
 pub fn rollup(pid: u32, name: &str) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     field(&text, name).unwrap_or(0.0)
 }
 
-/// The number after `name` in a file of lines like `Slab:   1234 kB`.
+/// Returns the number after `name` in a file of lines like `Slab:   1234 kB`.
 fn field(text: &str, name: &str) -> Option<f64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// The kernel's own memory, in KiB.
+/// The memory of the kernel, in KiB.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel {
     pub slab: f64,
     pub stacks: f64,
     pub page_tables: f64,
     pub percpu: f64,
-    /// Files in memory, as those below /run are.
+    /// Files in memory, for example below /run.
     pub files: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The command line.
+//! Parses the command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub struct Options {
     pub counts: Vec<usize>,
 }
 
-/// `None` when help was asked for.
+/// Parses the command line; returns `None` for `--help`.
 pub fn parse() -> Result<Option<Options>> {
     let (mut scratch, mut programs, mut out) = (None, None, None);
     let (mut host, mut quick, mut counts) = (String::new(), false, Vec::new());
@@ -45,7 +45,7 @@ pub fn parse() -> Result<Option<Options>> {
     if counts.is_empty() {
         counts = match quick {
             true => vec![10, 50],
-            // 20 and 40: as many as the slowest of the others have.
+            // 20 and 40: the numbers of the slowest other tools.
             false => vec![10, 20, 40, 100, 500, 1000],
         };
     }
@@ -82,17 +82,17 @@ impl Options {
         Duration::from_secs(if self.quick { 2 } else { 10 })
     }
 
-    /// As many zones run the big program.
+    /// Returns the number of zones that run the big program.
     pub fn sharing(&self, wanted: usize) -> usize {
         if self.quick { wanted.min(10) } else { wanted }
     }
 
-    /// As many containers of a tool that can bear `most`.
+    /// Returns the number of containers for a tool that can handle `most`.
     pub fn bearable(&self, most: usize) -> usize {
         if self.quick { most.min(10) } else { most }
     }
 
-    /// The size of the file that is copied up.
+    /// Returns the size of the file that is copied up, in MiB.
     pub fn file_mib(&self) -> u64 {
         if self.quick { 64 } else { 1024 }
     }

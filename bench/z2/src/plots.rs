@@ -1,4 +1,4 @@
-//! Plots in SVG: bars on a logarithmic scale.
+//! Draws plots in SVG, with bars on a logarithmic scale.
 
 use std::fmt::Write;
 
@@ -10,13 +10,13 @@ const BARS: f64 = 420.0;
 const LINE: f64 = 24.0;
 const COLOURS: [&str; 4] = ["#2f6f9f", "#7fb2d6", "#c98a3a", "#7a8f5a"];
 
-/// A bar with a label; its parts stand one behind the other.
+/// A bar with a label; its parts follow one another.
 struct Bar {
     label: String,
     parts: Vec<f64>,
 }
 
-/// Every plot with the name of its file.
+/// Returns every plot with the name of its file.
 pub fn all(results: &Results) -> Vec<(&'static str, String)> {
     let fleets = &results.fleets;
     let label = |row: &FleetRow| format!("{}, {} zones", short(&row.tool), row.zones);
@@ -91,7 +91,7 @@ pub fn all(results: &Results) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The name without what stands in brackets.
+/// Returns the name of a tool without the text in brackets.
 fn short(tool: &str) -> &str {
     tool.split(" (").next().unwrap_or(tool)
 }
@@ -111,7 +111,7 @@ fn plot(title: &str, parts: &[&str], scale: Scale, bars: &[Bar]) -> String {
         .map(sum)
         .filter(|sum| *sum > 0.0)
         .fold(f64::MAX, f64::min);
-    // A power of ten below the least, so that every bar can be seen.
+    // The scale starts one power of ten below the smallest value, so that every bar is visible.
     let floor = 10f64.powf(least.log10().floor());
     let length = |value: f64| match scale {
         _ if value <= 0.0 || most <= 0.0 => 0.0,
@@ -172,7 +172,7 @@ fn plot(title: &str, parts: &[&str], scale: Scale, bars: &[Bar]) -> String {
     svg + "</svg>\n"
 }
 
-/// Three digits that count.
+/// Returns a number with three significant digits.
 fn figure(value: f64) -> String {
     match value {
         v if v >= 100.0 => format!("{v:.0}"),

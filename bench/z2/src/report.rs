@@ -1,4 +1,4 @@
-//! Tables in Markdown.
+//! Writes the tables in Markdown.
 
 use std::fmt::Write;
 
@@ -31,7 +31,7 @@ fn cell(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
 }
 
-/// Returns the time from nothing to a running zone.
+/// Returns the time that a zone needs from its creation until it runs.
 pub fn up(row: &FleetRow) -> f64 {
     row.clone.unwrap_or(0.0) + row.boot.unwrap_or(0.0)
 }
@@ -41,7 +41,7 @@ fn times(out: &mut String, fleets: &[FleetRow]) {
     out.push_str("| | zones | given as | clone | boot | halt | uninstall | remove | clone + boot, times ours |\n|---|--:|---|--:|--:|--:|--:|--:|--:|\n");
     let ours = fleets.first().map(|row| row.tool.as_str());
     for row in fleets {
-        // Beside the fleet of ours that is next in size.
+        // Compare with our fleet of the nearest size.
         let equal = fleets
             .iter()
             .filter(|other| Some(other.tool.as_str()) == ours)

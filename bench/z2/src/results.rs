@@ -1,5 +1,5 @@
-//! The measured figures, as they stand in the JSON. Times are milliseconds per zone, sizes KiB per
-//! zone, unless the name says otherwise.
+//! The measured figures, in the form of the JSON file. Times are milliseconds per zone, sizes KiB
+//! per zone, unless the name says otherwise.
 
 use serde::Serialize;
 
@@ -12,31 +12,33 @@ pub struct Results {
     pub skipped: Vec<Skipped>,
 }
 
-/// A fleet of one tool through its life.
+/// The figures of one fleet.
 #[derive(Debug, Serialize)]
 pub struct FleetRow {
     pub tool: String,
     pub zones: usize,
-    /// The way the commands of a step were given.
+    /// A description of the commands of the steps.
     pub given: String,
-    /// Wall time of the whole fleet, divided by its zones. None: there is no such step.
+    /// Elapsed time of the whole fleet, divided by the number of its zones; `None` if the tool has
+    /// no such step.
     pub clone: Option<f64>,
     pub boot: Option<f64>,
     pub halt: Option<f64>,
-    /// Of ours, which is one command; remove has it and the configurations.
+    /// The time of `uninstall`, for our zones only; `remove` also includes the removal of the
+    /// configurations.
     pub uninstall: Option<f64>,
     pub remove: Option<f64>,
     pub disk: f64,
     pub disk_after_boots: f64,
-    /// The processes of a running zone and what stays with it, by their shares (PSS).
+    /// The memory of a running zone's processes and of those that run with it (PSS).
     pub processes: f64,
     pub slab: f64,
     pub stacks: f64,
     pub page_tables: f64,
     pub percpu: f64,
-    /// Files in memory: what is kept below /run.
+    /// Files in memory below /run.
     pub files: f64,
-    /// Of one core, all zones together.
+    /// Idle processor time of all zones together, in percent of one core.
     pub idle_cpu_percent: f64,
     pub singles: Option<Singles>,
 }
@@ -60,18 +62,18 @@ pub struct Singles {
     pub remove: [f64; 2],
 }
 
-/// A program of 20 MB in many zones.
+/// The memory of a program of 20 MB that runs in many zones.
 #[derive(Debug, Serialize)]
 pub struct SharedRow {
     pub tool: String,
     pub zones: usize,
-    /// In sum.
+    /// The sum over all zones.
     pub rss_mib: f64,
-    /// In sum.
+    /// The sum over all zones.
     pub pss_mib: f64,
 }
 
-/// A write of 4 KiB, synced, to a big file.
+/// A synchronous write of 4 KiB to a big file.
 #[derive(Debug, Serialize)]
 pub struct CopyUpRow {
     pub filesystem: String,
@@ -82,7 +84,7 @@ pub struct CopyUpRow {
     pub disk_mib: f64,
 }
 
-/// A measurement that could not be made here.
+/// A measurement that could not be made on this machine.
 #[derive(Debug, Serialize)]
 pub struct Skipped {
     pub what: String,

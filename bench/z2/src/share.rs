@@ -1,4 +1,4 @@
-//! A program of 20 MB that runs in many zones: how much of it is there once.
+//! Measures which part of a program of 20 MB is shared when it runs in many zones.
 
 use std::fs;
 use std::io::Read;
@@ -15,7 +15,7 @@ use crate::results::SharedRow;
 /// The path of the program in every root.
 const PROGRAM: &str = "/opt/z2-big";
 
-/// Touches every page of itself and stays, in the background.
+/// A program that touches all of its pages and keeps running in the background.
 const SOURCE: &str = r#"
 #include <unistd.h>
 __asm__(".section .rodata\n.global noise\nnoise: .incbin \"NOISE\"\n.global noise_end\nnoise_end:\n.text\n");
@@ -37,7 +37,7 @@ int main(void) {
 }
 "#;
 
-/// Puts the program into the master, before it is cloned, and into the copies of its root.
+/// Copies the program into the master, before it is cloned, and into the copies of its root.
 pub fn put_program(scratch: &Path, roots: &Roots) -> Result<()> {
     let (noise, source, program) = (
         scratch.join("noise"),
@@ -58,7 +58,7 @@ pub fn put_program(scratch: &Path, roots: &Roots) -> Result<()> {
     Ok(())
 }
 
-/// Runs it in as many zones, and sums up.
+/// Runs the program in this number of zones, and adds up the memory.
 pub fn measure(contestant: &Contestant, zones: usize) -> Result<SharedRow> {
     let fleet = Fleet::new(contestant, "big", zones, std::time::Duration::ZERO);
     let mut lanes = fleet.start()?;
@@ -69,7 +69,7 @@ pub fn measure(contestant: &Contestant, zones: usize) -> Result<SharedRow> {
         let name = path
             .file_name()
             .and_then(|name| name.to_str()?.parse().ok());
-        // A path in a zone's root, or as seen from its own.
+        // The path is relative to the zone's root or to the process's own root.
         let Ok(file) = fs::read_link(path.join("exe")) else {
             continue;
         };
