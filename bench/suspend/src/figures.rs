@@ -9,9 +9,9 @@ pub struct Figures {
     pub host: String,
     /// The results for each size of memory.
     pub engines: Vec<Engine>,
-    /// The measurements that were not made, and why.
+    /// The measurements that were not made, with the reasons.
     pub left_out: Vec<String>,
-    /// Suspend, resume and clone of a zone.
+    /// The figures of suspend, resume and clone of a zone.
     pub zone: Vec<Row>,
 }
 
@@ -30,7 +30,7 @@ pub struct Measured {
     pub rows: Vec<Row>,
 }
 
-/// Something that was measured once a round.
+/// A value that is measured once in each round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     pub name: String,
@@ -58,7 +58,7 @@ impl Row {
         sorted.get(sorted.len() / 2).copied().unwrap_or_default()
     }
 
-    /// The slowest round: of times the longest.
+    /// Returns the value of the slowest round; for times this is the longest.
     pub fn worst(&self) -> f64 {
         let sorted = self.sorted();
         let worst = match self.unit.as_str() {

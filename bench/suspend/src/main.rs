@@ -1,6 +1,6 @@
-//! Measures suspend, resume and clone of a kernel zone, and puts that beside what
-//! `zonesuspend bench` found of the engine: a page, its figures as JSON, and a plot.
-//! bench/suspend/run is what calls it.
+//! Measures suspend, resume and clone of a kernel zone, and writes the figures together with those
+//! that `zonesuspend bench` measured: a page, a JSON file, and a plot. bench/suspend/run calls this
+//! program.
 
 mod figures;
 mod page;

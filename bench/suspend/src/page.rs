@@ -1,10 +1,11 @@
-//! The tables of the page.
+//! Writes the tables of the page.
 
 use std::fmt::Write;
 
 use crate::figures::{Engine, Figures, Row};
 
-/// A target: its label, the row where its figure is found, the figure, and whether less is better.
+/// A target: its label, the row with its figure, the value of the target, and whether less is
+/// better.
 struct Goal {
     what: &'static str,
     row: Source,
@@ -69,7 +70,7 @@ const GOALS: [Goal; 8] = [
     },
 ];
 
-/// Everything that stands between the marks of the page.
+/// Returns the text between the marks of the page.
 pub fn tables(figures: &Figures) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -141,8 +142,8 @@ fn all_threads(engine: &Engine, name: &str) -> String {
     name.replace("{}", &engine.measured.threads.to_string())
 }
 
-/// A table of rows whose names are made of what is in its head: each cell is the median
-/// and, in brackets, the worst.
+/// Writes a table of rows whose names are composed of the words in its head. Each cell has the
+/// median and, in brackets, the worst value.
 fn table(text: &mut String, engine: &Engine, head: &[&str], rows: &[(&str, Vec<String>)]) {
     let _ = writeln!(
         text,
@@ -264,7 +265,7 @@ fn one_size(text: &mut String, engine: &Engine) {
         cells.extend(more.map(|more| format!("{lazy}, {more}")));
         cells
     };
-    // Where there was not room for the memory twice.
+    // If there was no space for twice the memory.
     let verify = |name: &str| {
         let mut cells = of(&format!("verify {name}"));
         cells.extend([const { String::new() }; 3]);

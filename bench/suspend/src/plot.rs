@@ -1,4 +1,5 @@
-//! The plot: how fast the same memory gets to the disk in each way, and back.
+//! Draws the plot: the speed at which the same memory is written to disk and read back, for each
+//! way.
 
 use std::fmt::Write;
 
@@ -21,7 +22,7 @@ const BARS_OF: [(&str, &str, &str); 9] = [
     ("restored (lz4)", "restore lz4, {} thr", "#7a8f5a"),
 ];
 
-/// The plot of everything that was measured.
+/// Returns the plot of all figures.
 pub fn draw(figures: &Figures) -> String {
     let groups: Vec<_> = figures
         .engines

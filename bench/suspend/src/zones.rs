@@ -1,8 +1,8 @@
-//! A kernel zone that is suspended, resumed and cloned.
+//! Measures suspend, resume and clone of a kernel zone.
 //!
-//! Its guest ticks on the serial line, every five milliseconds: the first tick after a
-//! resume is the first thing that can be seen of it. zoneadmd writes a notice to the same
-//! history of the console at the moment before it lets QEMU run.
+//! The guest prints a tick on its serial line every five milliseconds: the first tick after a
+//! resume is the earliest visible sign that the guest runs. zoneadmd writes a message to the same
+//! console history just before it starts QEMU's processors.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
