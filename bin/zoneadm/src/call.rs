@@ -20,7 +20,7 @@ pub struct Call {
     pub rest: Vec<String>,
 }
 
-/// The reason why the command line starts no subcommand.
+/// The reason why no subcommand can be started.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Problem {
     /// The user asked for help, perhaps about a subcommand.

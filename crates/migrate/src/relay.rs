@@ -387,7 +387,8 @@ enum NotUndone {
 /// Fails with [`NotUndone`] if a side does not report the cancellation.
 fn undo<W: Write>(heard: &Receiver<Heard>, out: &Out<'_, W>, told: bool) -> Result<(), NotUndone> {
     let (mut here, mut there) = (told, false);
-    // This comes before the wait for the target, but after zoneadmd was told to let the guest run.
+    // The target is told now: zoneadmd already has the order to let the guest run again, and the
+    // wait for the target's answer follows.
     out.say(Frame::Undo, &[])?;
     while !(here && there) {
         match heard.recv_timeout(STOPPED_REPLY_TIMEOUT) {

@@ -35,8 +35,8 @@ use marks::{Active, Marks};
 pub use mounts::{forget, unmarked};
 pub use mounts::{mount, unmount};
 
-/// Maximum number of boot environments that a zone has after it has made one itself. The global
-/// zone can make more.
+/// Maximum number of boot environments of a zone that may exist when a process in the zone makes
+/// another one. An administrator in the global zone can make more.
 pub const MAX_INSIDE: usize = 32;
 
 /// The caller of an operation.

@@ -24,8 +24,8 @@ const MIN_FILE_SYSTEM_BYTES: u64 = 1 << 20;
 /// Size of a page in bytes. The kernel rounds sizes to whole pages.
 const PAGE: u64 = 4096;
 
-/// Bytes of a file system for each file that it may have. An empty file uses about a quarter of
-/// this in kernel memory, which no limit in bytes counts.
+/// Bytes of the file system's size for each file that it may have. An empty file takes about a
+/// quarter of this number in kernel memory, which the size limit of a tmpfs does not count.
 const BYTES_PER_FILE: u64 = 4096;
 
 /// The maximum content of a file system in memory, in bytes and files.
