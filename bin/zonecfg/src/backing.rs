@@ -1,6 +1,7 @@
 //! Stored configurations, changed under the zone's lock.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use model::{Config, State, Uuid, ZoneName};
@@ -29,6 +30,9 @@ pub enum Error {
     /// The template does not exist.
     #[error(transparent)]
     Template(#[from] TemplateError),
+    /// The default link cannot be added.
+    #[error(transparent)]
+    Config(#[from] model::config::Error),
     /// Another session committed a change since this session read the configuration.
     #[error(
         "{0}: another session changed the configuration meanwhile: use revert, and make the change again"
@@ -127,6 +131,18 @@ impl Stored {
         }
     }
 
+    /// Returns whether a new zone gets a default link. Zones below another root than the host's
+    /// get none unless the global zone's configuration asks for it: such roots are for tests and
+    /// for systems that another host boots.
+    fn has_default_network(&self) -> Result<bool, Error> {
+        let global = self.global()?;
+        Ok(match global.get("default-network") {
+            "anet" => true,
+            "none" => false,
+            _ => self.root.dir() == Path::new("/"),
+        })
+    }
+
     fn commit_global(&self, change: &Change) -> Result<(), Error> {
         let _held = lock::zone_within(&self.root, change.zone, LOCK_RETRY_TIME)?;
         if Some(&self.global()?) != change.base {
@@ -204,8 +220,11 @@ impl Backing for Stored {
     }
 
     fn template(&mut self, template: Option<&str>, zone: &ZoneName) -> Result<Config, Error> {
-        let template = template.unwrap_or(template::DEFAULT);
-        let config = template::load(&self.root, template, zone, &self.host_dirs, host::cpus())?;
+        let name = template.unwrap_or(template::DEFAULT);
+        let mut config = template::load(&self.root, name, zone, &self.host_dirs, host::cpus())?;
+        if template.is_none() && self.has_default_network()? {
+            config.add_default_link()?;
+        }
         Ok(self.here(config))
     }
 

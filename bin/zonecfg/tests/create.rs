@@ -126,3 +126,91 @@ fn a_rename_moves_the_entry_and_the_file() {
         assert!(!lock.exists(), "{}", lock.display());
     }
 }
+
+/// Returns a host whose new zones get a default link.
+fn host_with_default_links() -> Host {
+    let host = Host::new();
+    let set = ["-z", "global", "set default-network=anet"];
+    assert_eq!(host.status(&set), 0);
+    host
+}
+
+/// Returns the lines about the network in the export of a zone, except that of the default ip-type.
+fn network(host: &Host, zone: &str) -> Vec<String> {
+    let text = host.run(&["-z", zone, "export"]);
+    let words = [
+        "ip-type",
+        "net",
+        "anet",
+        "physical",
+        "address",
+        "lower-link",
+    ];
+    let lines = text.lines().filter(|line| {
+        let mut parts = line.split([' ', '=']);
+        *line != "set ip-type=shared" && parts.any(|part| words.contains(&part))
+    });
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn create_gives_a_default_link_that_other_links_replace() {
+    let host = host_with_default_links();
+    let create = |zone: &str, commands: &str| {
+        assert_eq!(host.status(&["-z", zone, commands]), 0, "{commands}");
+        network(&host, zone)
+    };
+    let link = ["set ip-type=exclusive", "add anet"];
+    assert_eq!(create("plain", "create"), link);
+    // A session that changes other properties keeps the link.
+    assert_eq!(create("plain", "set autoboot=true"), link);
+
+    let net = "add net; set physical=eth0; set address=10.0.0.2; end";
+    let shared = ["add net", "set address=10.0.0.2", "set physical=eth0"];
+    assert_eq!(create("one", &format!("create; {net}")), shared);
+    // In sessions of their own, as automation does it.
+    assert_eq!(create("plain", net), shared);
+
+    assert!(create("none", "create; set ip-type=shared").is_empty());
+    assert_eq!(
+        create(
+            "own",
+            "create; set ip-type=exclusive; add net; set physical=eth1; end"
+        ),
+        ["set ip-type=exclusive", "add net", "set physical=eth1"]
+    );
+    assert!(create("blank", "create -b").is_empty());
+    assert!(create("named", "create -t SUNWdefault").is_empty());
+    assert_eq!(
+        create("removed", "create; remove anet"),
+        ["set ip-type=exclusive"]
+    );
+}
+
+#[test]
+fn an_installed_zone_keeps_its_default_link_beside_a_link_of_its_own() {
+    let host = host_with_default_links();
+    assert_eq!(host.status(&["-z", "web1", "create"]), 0);
+    host.set_state("web1", State::Installed);
+    let add = ["-z", "web1", "add net; set physical=eth1; end"];
+    assert_eq!(host.status(&add), 0);
+    let both = [
+        "set ip-type=exclusive",
+        "add net",
+        "set physical=eth1",
+        "add anet",
+    ];
+    assert_eq!(network(&host, "web1"), both);
+}
+
+#[test]
+fn the_global_zone_s_setting_leaves_the_default_link_out() {
+    let host = host_with_default_links();
+    assert_eq!(
+        host.status(&["-z", "global", "set default-network=none"]),
+        0
+    );
+    assert_eq!(host.status(&["-z", "web1", "create"]), 0);
+    assert!(network(&host, "web1").is_empty());
+    assert_ne!(host.status(&["-z", "web1", "set default-network=none"]), 0);
+}

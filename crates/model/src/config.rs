@@ -5,6 +5,7 @@
 
 mod alias;
 pub mod machine;
+mod network;
 mod resource;
 mod resources;
 mod typed;

@@ -143,6 +143,35 @@ fn exclusive_ip_on_nothing_in_particular_goes_out_with_the_hosts_address() {
 }
 
 #[test]
+fn a_zone_with_the_default_link_reaches_the_outside_and_other_zones() {
+    let Some(world) = World::new() else { return };
+    let host = &world.host;
+    let set = ["-z", "global", "set default-network=anet"];
+    host.zonecfg(&set).quiet();
+    world.boot("web", "");
+    world.boot("db", "");
+    let _at_client = world.serve(At::Client, "client");
+    for (to, own) in [("203.0.113.7", "10.0.0.9"), ("2001:db8:1::7", "fd00::9")] {
+        let said = world.ask(At::Zone("web"), to);
+        assert_eq!(said, format!("client sees {own}"));
+    }
+    let row = world.link("db", "net0");
+    let list = row["addresses"].as_array().expect("addresses");
+    let address = list
+        .iter()
+        .filter_map(|one| one.as_str())
+        .find(|one| one.starts_with("10."));
+    let address = address
+        .expect("an IPv4 address")
+        .split('/')
+        .next()
+        .expect("a first part");
+    let _at_db = world.serve(At::Zone("db"), "db");
+    let said = world.ask(At::Zone("web"), address);
+    assert!(said.starts_with("db sees 10."), "{said}");
+}
+
+#[test]
 fn exclusive_ip_on_a_nic() {
     let Some(world) = World::new() else { return };
     let _ = world.run(At::Global, "ip link set eth1 up", "").ok();

@@ -152,6 +152,7 @@ fn facts(spec: &PropertySpec) -> Vec<String> {
 
 fn brand_fact(brands: Brands) -> Option<String> {
     match brand_names(brands) {
+        Some(names) if names.is_empty() => Some("only of the global zone".to_owned()),
         Some(names) => Some(format!("brand {}", names.join(", "))),
         None if brands == Brands::AndGlobal => Some("also of the global zone".to_owned()),
         None => None,

@@ -145,12 +145,14 @@ fn kind(kind: Kind) -> Value {
 /// Returns the help, and the brands that have the property if not all do.
 fn described(help: &str, brands: Brands) -> String {
     match brand_names(brands) {
+        Some(names) if names.is_empty() => format!("{help} Only the global zone has it."),
         Some(names) => format!("{help} Brands: {}.", names.join(", ")),
         None => help.to_owned(),
     }
 }
 
-/// Returns the names of the brands that have the property; `None` if all do.
+/// Returns the names of the brands that have the property; `None` if all do. The list is empty for a
+/// property that only the global zone has.
 pub fn brand_names(brands: Brands) -> Option<Vec<&'static str>> {
     if matches!(brands, Brands::All | Brands::AndGlobal) {
         return None;

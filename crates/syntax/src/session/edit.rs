@@ -6,7 +6,7 @@ use model::config::{Resource, Value};
 use model::table::{Brands, Kind, ResourceSpec};
 use model::verify::{self, Problem};
 
-use super::{Backing, Console, Done, Nested, Open, Refused, Session, chain, unknown_filter};
+use super::{Backing, Console, Done, Mode, Nested, Open, Refused, Session, chain, unknown_filter};
 use crate::command::{Argument, Filters};
 
 impl<B: Backing, C: Console> Session<B, C> {
@@ -107,10 +107,34 @@ impl<B: Backing, C: Console> Session<B, C> {
                 self.check_not_installed(&format!("set {property}"))?;
             }
         }
+        if property == "ip-type" {
+            self.make_room_for_links(text == "shared")?;
+        }
         let result = self.config()?.set(property, &text);
         self.report(result)?;
         self.changed = true;
         self.zonepath_forced |= force;
+        Ok(())
+    }
+
+    /// Removes the default link, so that scripts of releases without a default link work unchanged:
+    /// they add a `net` or set `ip-type` themselves. An installed zone keeps its link, unless the
+    /// link is invalid after the change: `is_shared` is true for a change that needs shared IP.
+    fn make_room_for_links(&mut self, is_shared: bool) -> Done {
+        if !self.config()?.has_default_link() {
+            return Ok(());
+        }
+        let installed = self.state()?.is_some_and(|state| state > State::Configured);
+        if installed && !is_shared {
+            return Ok(());
+        }
+        let result = self.config()?.remove_default_link();
+        self.report(result)?;
+        self.changed = true;
+        if self.mode == Mode::Interactive {
+            self.console
+                .notice("The default anet net0 was removed; to keep it, add it again.");
+        }
         Ok(())
     }
 
@@ -192,6 +216,9 @@ impl<B: Backing, C: Console> Session<B, C> {
             return Err(Refused);
         }
         let (resource, original) = (open.resource.clone(), open.original.clone());
+        if resource.spec().name == "net" && original.is_none() {
+            self.make_room_for_links(resource.has("address"))?;
+        }
         let config = self.config()?;
         let result = match original {
             Some(original) => config.replace(&original, resource),

@@ -212,6 +212,14 @@ pub static GLOBAL: &[PropertySpec] = &[
         )
     }),
     later(PropertySpec {
+        brands: Brands::Only(&[Family::Global]),
+        ..property(
+            "default-network",
+            Kind::Enum(&["anet", "none"]),
+            "The link that create gives to a new zone: anet (an anet of the pool), or none. If it is not set: anet; none with -R or ZONES_ROOT.",
+        )
+    }),
+    later(PropertySpec {
         default: "false",
         effect: Effect::None,
         ..property(
