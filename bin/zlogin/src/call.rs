@@ -56,6 +56,10 @@ struct Flags {
     no_escape: bool,
     escape: Option<u8>,
     user: Option<String>,
+    /// The variables of `--env`, as `NAME=VALUE`.
+    env: Vec<String>,
+    /// The folder of `--cwd`.
+    cwd: Option<String>,
 }
 
 /// Parses the command-line words that follow the program's name.
@@ -64,6 +68,8 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Call, Problem>
     let mut words = lexopt::Parser::from_args(words);
     while let Some(word) = words.next()? {
         match word {
+            Long("cwd") => flags.cwd = Some(folder(words.value()?.string()?)?),
+            Long("env") => flags.env.push(variable(words.value()?.string()?)?),
             Short('C') => flags.console = true,
             Short('d') => flags.leave_on_halt = true,
             Short('E') => flags.no_escape = true,
@@ -105,6 +111,10 @@ impl Flags {
         if self.terminal && rest.is_empty() {
             return usage("-i needs a command");
         }
+        if (!self.env.is_empty() || self.cwd.is_some()) && rest.is_empty() {
+            return usage("--env and --cwd need a command");
+        }
+        let rest = within(self.cwd.as_deref(), &self.env, rest);
         let user = self.user.unwrap_or_else(|| "root".to_owned());
         if user.is_empty() || user.starts_with('-') || user.contains(['\0', ':', '\n']) {
             return usage("-l: not a user name");
@@ -129,6 +139,51 @@ impl Flags {
             escape: (!self.no_escape).then_some(self.escape.unwrap_or(b'~')),
         })
     }
+}
+
+/// Returns the words of a command that runs `words` in the folder `cwd` with the variables `env`.
+/// The user's login shell executes it, which may be any shell, and starts sh(1) for the words.
+fn within(cwd: Option<&str>, env: &[String], words: Vec<String>) -> Vec<String> {
+    if cwd.is_none() && env.is_empty() {
+        return words;
+    }
+    let mut command = Vec::new();
+    if let Some(folder) = cwd {
+        command.extend(["cd".to_owned(), quoted(folder), "&&".to_owned()]);
+    }
+    command.extend(["exec", "env"].map(str::to_owned));
+    command.extend(env.iter().map(|one| quoted(one)));
+    command.extend(["sh", "-c"].map(str::to_owned));
+    command.push(quoted(&words.join(" ")));
+    command
+}
+
+/// Returns a text as one word of a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// Checks the folder of `--cwd`. A relative path would depend on the home folder of the user.
+fn folder(text: String) -> Result<String, Problem> {
+    if text.starts_with('/') && !text.contains('\0') {
+        return Ok(text);
+    }
+    Err(Problem::Usage(format!(
+        "--cwd {text}: expected an absolute path in the zone"
+    )))
+}
+
+/// Checks a variable of `--env`: letters, digits and `_` before the first `=`.
+fn variable(text: String) -> Result<String, Problem> {
+    let name = text.split_once('=').map(|(name, _)| name);
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    if name.is_some_and(is_name) && !text.contains('\0') {
+        return Ok(text);
+    }
+    Err(Problem::Usage(format!("--env {text}: expected NAME=VALUE")))
 }
 
 /// Parses an escape character: a character, or a backslash and an octal number.
@@ -181,6 +236,31 @@ mod tests {
     }
 
     #[test]
+    fn a_command_gets_its_folder_and_its_variables() {
+        let of = |words: &[&str]| match parse(words.iter().map(OsString::from)).unwrap().mode {
+            Mode::Command { words, .. } => words.join(" "),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            of(&[
+                "--cwd",
+                "/srv/a b",
+                "--env",
+                "A=it's",
+                "--env=B=2",
+                "web1",
+                "make",
+                "-j"
+            ]),
+            r"cd '/srv/a b' && exec env 'A=it'\''s' 'B=2' sh -c 'make -j'"
+        );
+        assert_eq!(
+            of(&["--env", "A=", "web1", "echo 'x'; exit 3"]),
+            r"exec env 'A=' sh -c 'echo '\''x'\''; exit 3'"
+        );
+    }
+
+    #[test]
     fn conflicting_options_are_refused() {
         for line in [
             "",
@@ -193,6 +273,13 @@ mod tests {
             "-e ab web1",
             "-l -f web1",
             "-x web1",
+            "--cwd srv web1 ls",
+            "--cwd /srv web1",
+            "--env A=1 web1",
+            "--env A web1 ls",
+            "--env 1=2 web1 ls",
+            "--env A-B=2 web1 ls",
+            "-C --cwd /srv web1",
         ] {
             assert!(matches!(call(line), Err(Problem::Usage(_))), "{line}");
         }

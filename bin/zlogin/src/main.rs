@@ -27,7 +27,8 @@ use call::{Call, Mode, Problem};
 
 const USAGE: &str = "\
 usage: zlogin [-nQ] [-E | -e c] [-l user] [-S] zonename [command [argument ...]]
-       zlogin [-i] [-E | -e c] [-l user] [-S] zonename command [argument ...]
+       zlogin [-inQ] [-E | -e c] [-l user] [-S] [--cwd folder] [--env name=value]... zonename
+              command [argument ...]
        zlogin -C [-d] [-E | -e c] zonename
 
 Opens a session in a running zone, or runs a command there and returns its exit
@@ -40,11 +41,15 @@ status.
   -l user  logs in as this user, by default root
   -n       makes the standard input empty
   -Q       prints no messages of zlogin itself
+  --cwd F  runs the command in this folder of the zone, an absolute path
+  --env A=B
+           sets a variable for the command; can be repeated
   -S       starts a plain shell without login, for a zone whose login does not work
 
 examples: zlogin web1
           zlogin web1 'uptime; exit 3'
           tar c site | zlogin -l www web1 tar x -C /srv
+          zlogin -l build --cwd /srv/app --env CI=1 web1 make test
           zlogin -C web1
 ";
 

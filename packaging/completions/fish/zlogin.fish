@@ -17,7 +17,7 @@ function __zlogin_before
     set -e words[1]
     while set -q words[1]
         switch $words[1]
-            case -e -l
+            case -e -l --cwd --env
                 set -e words[1]
             case '-*'
             case '*'
@@ -37,5 +37,7 @@ complete -c zlogin -n __zlogin_before -s l -x -a '(__fish_complete_users)' -d 'a
 complete -c zlogin -n __zlogin_before -s n -d 'standard input is empty'
 complete -c zlogin -n __zlogin_before -s Q -d 'without messages of zlogin\'s own'
 complete -c zlogin -n __zlogin_before -s S -d 'a plain shell, without login'
+complete -c zlogin -n __zlogin_before -l cwd -x -d 'the folder in which the command runs'
+complete -c zlogin -n __zlogin_before -l env -x -d 'a variable for the command, NAME=VALUE'
 complete -c zlogin -n '__zlogin_before; and not __fish_contains_opt -s C' -a '(__zlogin_list running)'
 complete -c zlogin -n '__zlogin_before; and __fish_contains_opt -s C' -a '(__zlogin_list installed ready running shutting_down down mounted)'

@@ -44,6 +44,35 @@ fn streams_stay_apart_and_the_status_is_the_commands() {
 }
 
 #[test]
+fn a_command_runs_in_its_folder_with_its_variables() {
+    let Some(host) = Host::with_running_web() else {
+        return;
+    };
+    add_joe(&host, "web");
+    let words = [
+        "--cwd",
+        "/var/joe",
+        "--env",
+        "A=it's $HOME",
+        "--env=B=",
+        "web",
+        "pwd; echo \"$A.$B.\"; exit 3",
+    ];
+    for user in [&[][..], &["-S"], &["-l", "joe"]] {
+        let ran = host.zlogin(&[user, &words].concat());
+        assert_eq!(
+            (ran.out.as_str(), ran.err.as_str(), ran.code()),
+            ("/var/joe\nit's $HOME..\n", "", Some(3)),
+            "{ran:?}"
+        );
+    }
+    let ran = host.zlogin(&["--cwd", "/no/such", "web", "echo ran"]);
+    assert!(ran.code() != Some(0) && ran.out.is_empty(), "{ran:?}");
+    let all = ["--env", "C=1", "web", "cat"];
+    assert_eq!(host.zlogin_with(&all, b"x").ok().out, "x");
+}
+
+#[test]
 fn input_goes_through_byte_for_byte() {
     let Some(host) = Host::with_running_web() else {
         return;
@@ -415,6 +444,9 @@ fn wrong_command_lines_are_2() {
         "-e ab web",
         "-i web",
         "-d web",
+        "--cwd /tmp web",
+        "--cwd tmp web id",
+        "--env A web id",
     ] {
         let ran = host.zlogin(&line.split_whitespace().collect::<Vec<_>>());
         assert!(

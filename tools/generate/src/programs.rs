@@ -94,6 +94,12 @@ pub fn plain() -> Vec<Program> {
                 flag("-n", None, "standard input is empty"),
                 flag("-Q", None, "without messages of zlogin's own"),
                 flag("-S", None, "a plain shell, without login"),
+                flag("--cwd", Some(Text), "the folder in which the command runs"),
+                flag(
+                    "--env",
+                    Some(Text),
+                    "a variable for the command, NAME=VALUE",
+                ),
             ],
             operand: Some(Zone(vec![State::Running])),
             other: Some(("-C", installed.clone().collect())),
