@@ -16,6 +16,7 @@ mod inside;
 mod links;
 mod list;
 mod listing;
+mod logs;
 mod many;
 mod memory;
 mod migrate;
@@ -91,6 +92,7 @@ fn run(call: &Call) -> u8 {
         "migrate" => migrate::run(call),
         "receive" => migrate::receive(call),
         "links" => links::run(call),
+        "logs" => logs::run(call),
         "rctl" => rctl::run(call),
         "snapshots" => snapshots::run(call),
         "storage" => space::run(call),

@@ -321,6 +321,17 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         examples: &["zoneadm -z web1 links", "zoneadm -z 'web*' links -j"],
     },
     Subcommand {
+        name: "logs",
+        form: "logs [-f] [-j] [-n lines] [messages | console | journal ...]",
+        help: "Prints the last lines of the messages of zoneadmd, of the zone's console, and of the\n\
+               journal of systemd in a running zone; with names, of these sources only.\n\
+               Control characters of the zone are left out or escaped.\n\
+               \t-f  prints new lines as they come, until Ctrl-C\n\
+               \t-j  as JSON, an object for each line\n\
+               \t-n  number of lines of each source, by default 20",
+        examples: &["zoneadm -z web1 logs", "zoneadm -z 'web*' logs -f messages"],
+    },
+    Subcommand {
         name: "rctl",
         form: "rctl [-p | -j]",
         help: "Lists the zone's resource controls: the configured limit, the limit in the kernel,\n\

@@ -77,6 +77,7 @@ function __zoneadm_all
     printf '%s\t%s\n' storage 'Shows how the zone\'s root is stored'
     printf '%s\t%s\n' merge 'Merges the layers below the zone\'s root until four are left'
     printf '%s\t%s\n' links 'Lists the zone\'s network links'
+    printf '%s\t%s\n' logs 'Prints the last lines of the messages of zoneadmd, of the zone\'s console, and of the journal of systemd in a running zone; with names, of these sources only'
     printf '%s\t%s\n' rctl 'Lists the zone\'s resource controls'
     printf '%s\t%s\n' quota 'Limits the space of files that the zone writes into its root, or removes the limit'
     printf '%s\t%s\n' apply 'Applies the stored configuration to a running zone'
@@ -190,6 +191,10 @@ function __zoneadm_suboptions
         case links
             printf '%s\t%s\n' -p 'for programs: zonename:link:over:state:host:mac:mtu:received:sent:dropped:addresses'
             printf '%s\t%s\n' -j 'as JSON, with dropped packets by reason'
+        case logs
+            printf '%s\t%s\n' -f 'prints new lines as they come, until Ctrl-C'
+            printf '%s\t%s\n' -j 'as JSON, an object for each line'
+            printf '%s\t%s\n' -n 'number of lines of each source, by default 20'
         case rctl
             printf '%s\t%s\n' -p 'for programs: zonename:control:privilege:limit:action:effective:used:hits'
             printf '%s\t%s\n' -j 'as JSON'

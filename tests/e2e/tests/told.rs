@@ -34,6 +34,45 @@ fn a_boot_that_fails_is_in_the_messages_of_the_zone() {
 }
 
 #[test]
+fn logs_prints_and_follows_the_console_and_the_messages() {
+    let Some(host) = Host::with_running_web() else {
+        return;
+    };
+    let say = |text: &str| host.sh("web", &format!("printf '{text}\\n' >/dev/console"));
+    say("one \\033[31mred\\033[0m\\007");
+    let last = || host.on("web", &["logs", "-n", "1", "console"]).ok().out;
+    wait_for("the line on the console", || {
+        (last() == "one red\\u{7}\n").then_some(())
+    });
+    let both = host.on("web", &["logs", "console", "messages"]).ok().out;
+    assert!(both.contains("console: one red"), "{both}");
+    let json = host
+        .on("web", &["logs", "-j", "-n", "1", "console"])
+        .ok()
+        .out;
+    assert_eq!(
+        json,
+        "{\"zone\":\"web\",\"source\":\"console\",\"text\":\"one red\\\\u{7}\"}\n"
+    );
+    let words = ["-z", "web", "logs", "-f", "-n", "0", "console"];
+    let mut follower = host.command("zoneadm", &words);
+    let mut follower = e2e::start(follower.stdout(std::process::Stdio::piped()));
+    let output = follower.stdout.take().expect("a pipe");
+    say("two");
+    let line = std::io::BufRead::lines(std::io::BufReader::new(output)).next();
+    assert_eq!(line.expect("a line").expect("text"), "two");
+    follower.kill().expect("it runs");
+    follower.wait().expect("it ends");
+    // A missing journal is only an error if the user asks for the journal alone.
+    host.halt("web");
+    host.on("web", &["logs"]).quiet();
+    let ran = host.on("web", &["logs", "journal"]);
+    ran.says(1, "zoneadm: zone 'web': it has no journal, or does not run");
+    host.on("web", &["logs", "syslog"])
+        .mentions(2, "expected messages, console or journal");
+}
+
+#[test]
 fn a_profile_without_effect_does_not_boot() {
     let Some(host) = Host::with_web() else { return };
     let set = |value: &str| {
