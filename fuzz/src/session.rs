@@ -1,7 +1,7 @@
 //! Whole sessions of zonecfg on a store in memory.
 //!
 //! The first byte selects the start of the session (`@` is a session on a zone that does not exist;
-//! [`begin`] defines the bits), the rest is its lines. An accepted configuration, committed or not,
+//! `begin` defines the bits), the rest is its lines. An accepted configuration, committed or not,
 //! must export to commands that create the same configuration again, and `info` must print it.
 
 use std::cell::RefCell;

@@ -1,7 +1,7 @@
 //! Shuts a zone down in fixed steps and in bounded time.
 //!
 //! 1. `/etc/rc.zone stop`, if executable: 10 s at most.
-//! 2. If the zone has a program (see [`command`](crate::command)), the stop signal of that program:
+//! 2. If the zone has a program (see [`command`]), the stop signal of that program:
 //!    10 s at most.
 //! 3. SIGTERM to all processes, and SIGCONT so that stopped processes receive SIGTERM: 5 s at most.
 //! 4. SIGKILL to the remaining processes.

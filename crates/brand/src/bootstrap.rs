@@ -1,7 +1,7 @@
 //! Installs roots of the host's own distribution with the distribution's own installer.
 //!
 //! Each package system has a tool that fills an empty folder from the package sources of the host.
-//! [`Tool::recipe`] returns the call of the tool as plain data, and [`run()`] runs it. The new root
+//! `Tool::recipe` returns the call of the tool as plain data, and [`run()`] runs it. The new root
 //! is kept as an image, so the next zone shares the same files on disk and in memory.
 
 mod debian;

@@ -1,7 +1,7 @@
 //! Fills roots from outside sources: an archive, a directory, or the layers of an image.
 //!
 //! The source is hostile. Every member is created by its own name below the root
-//! ([`Tree`](crate::tree::Tree): no `..`, and no link is ever followed). Device nodes and sockets
+//! ([`Tree`]: no `..`, and no link is ever followed). Device nodes and sockets
 //! are not created. Only those extended attributes are kept that have the same meaning in a zone.
 //!
 //! | file | holds |
@@ -19,7 +19,7 @@
 //! | [`container`] | archives that hold container images |
 //! | [`init`] | the command of such an image, for the zone's init |
 //! | [`source`] | the options that name one |
-//! | [`unpack`] | a root that is being populated: limits, and skipped members |
+//! | [`unpack()`] | a root that is being populated: limits, and skipped members |
 
 mod archive;
 mod btrfs;
@@ -74,19 +74,19 @@ pub fn unpack(
     install_within(root, source, LIMITS, progress)
 }
 
-/// Fills an empty folder as [`unpack`] does, from a source that may not exceed these limits.
+/// Fills an empty folder as [`unpack()`] does, from a source that may not exceed these limits.
 ///
 /// # Errors
-/// Fails like [`unpack`].
+/// Fails like [`unpack()`].
 pub fn unpack_within(root: &Path, source: &Source, limits: Limits) -> Result<Installed, Error> {
     install_within(root, source, limits, &mut |_| {})
 }
 
-/// Does the same as [`unpack`] for the own part of a sparse zone, which need not look like a
+/// Does the same as [`unpack()`] for the own part of a sparse zone, which need not look like a
 /// complete root.
 ///
 /// # Errors
-/// Fails like [`unpack`].
+/// Fails like [`unpack()`].
 pub fn unpack_part(
     root: &Path,
     source: &Source,
@@ -146,7 +146,7 @@ pub fn remove_from(
 /// the uncompressed archive.
 ///
 /// # Errors
-/// Fails like [`unpack`].
+/// Fails like [`unpack()`].
 pub fn unpack_layer(
     root: &Path,
     lowers: &[PathBuf],

@@ -86,7 +86,7 @@ pub enum Error {
     /// A guest that migrates from another host does not run on this host.
     #[error("could not take its machine")]
     Arrive(#[source] ArriveError),
-    /// A step of [`adopt`](crate::adopt) failed.
+    /// A step of [`adopt`](crate::adopt()) failed.
     #[error(transparent)]
     Adopt(#[from] AdoptError),
     /// The pager of an adopted zone has died, and memory is missing.

@@ -2,7 +2,7 @@
 //!
 //! zoneadmd builds the virtual platform, is the parent of the zone's init, holds the console,
 //! answers on a socket, and takes the platform down. If zoneadmd dies, the zone runs on, and a new
-//! zoneadmd adopts it (see [`adopt`]).
+//! zoneadmd adopts it (see [`adopt()`]).
 
 mod adopt;
 mod again;

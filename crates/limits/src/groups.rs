@@ -61,7 +61,7 @@ pub(crate) fn make_v1(path: &Path) -> Result<(), Error> {
     })
 }
 
-/// Returns the processes in a v2 group and in the groups below it, down to [`MAX_DEPTH`] levels.
+/// Returns the processes in a v2 group and in the groups below it, down to `MAX_DEPTH` levels.
 pub(crate) fn processes(group: &Path) -> Vec<i32> {
     let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
     let mut pids: Vec<i32> = text.lines().filter_map(|line| line.parse().ok()).collect();

@@ -27,7 +27,7 @@ pub struct Watch {
     seen: Seen,
 }
 
-/// The event counts that are reported. [`crate::Events`] has more counts, but each count costs
+/// The event counts that are reported. [`crate::usage::Events`] has more counts, but each count costs
 /// reads of several files.
 #[derive(Clone, Copy, Debug)]
 struct Seen {

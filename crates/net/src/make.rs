@@ -152,7 +152,7 @@ fn host_name(id: u32, number: usize, mark: &str) -> String {
 /// wait for.
 ///
 /// # Errors
-/// Fails with the first error. [`crate::release`] then removes the objects in the record that were
+/// Fails with the first error. [`crate::release()`] then removes the objects in the record that were
 /// already made.
 pub fn make(
     zone: Zone<'_>,

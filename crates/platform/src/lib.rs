@@ -1,4 +1,4 @@
-//! The virtual platform of a running zone: zoneadmd's side of a [`BootPlan`].
+//! The virtual platform of a running zone: zoneadmd's side of a [`BootPlan`](model::plan::BootPlan).
 //!
 //! ```text
 //! zoneadmd                                first process of the zone

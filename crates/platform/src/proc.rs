@@ -3,7 +3,7 @@
 //! A zone with a limit on memory or CPUs has ordinary files of the host mounted read-only over some
 //! files of its /proc and /sys. Before a process of the zone reads such a file, the kernel asks a
 //! small process, the zone's reader (fanotify). The reader writes the present values and admits the
-//! read. Afterwards the kernel does not ask for [`serve::FRESH_FOR`]. So the reader works a few
+//! read. Afterwards the kernel does not ask for `serve::FRESH_FOR`. So the reader works a few
 //! times a second at most, and not at all while the zone reads none of the files.
 //!
 //! ```text

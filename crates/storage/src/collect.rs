@@ -70,7 +70,7 @@ impl Collected {
 }
 
 impl Dataset {
-    /// Runs [`crate::collect`] on the folder that holds, or would hold, the layers of the dataset
+    /// Runs [`crate::collect()`] on the folder that holds, or would hold, the layers of the dataset
     /// at `zonepath`. The dataset need not exist.
     pub fn collect(zonepath: &Path, lost: Lost) -> Result<Collected> {
         check_path(zonepath)?;

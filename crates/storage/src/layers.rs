@@ -298,7 +298,7 @@ impl Layers {
     }
 
     /// Opens the folder of layers, and creates it if it does not exist. While the returned
-    /// [`AtWork`] exists, [`crate::collect`] does not run on the folder and no process removes the
+    /// [`AtWork`] exists, [`crate::collect()`] does not run on the folder and no process removes the
     /// folder.
     pub(crate) fn enter(path: &Path) -> Result<(Self, AtWork)> {
         let (layers, mut at_work) = Self::enter_unmarked(path)?;
@@ -534,7 +534,7 @@ impl Layers {
     }
 }
 
-/// Keeps [`crate::collect`] from running on a folder of layers while this value exists.
+/// Keeps [`crate::collect()`] from running on a folder of layers while this value exists.
 #[derive(Debug)]
 #[must_use = "it ends with this value"]
 pub(crate) struct AtWork {

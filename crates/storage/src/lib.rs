@@ -38,7 +38,7 @@
 //!    while a reference exists, decides the end of a layer. A layer drops its own reference on the
 //!    layer below before it is moved to `.dead`.
 //! 2. A dataset's link to a layer lacks its reference only after a crash, and opening the dataset
-//!    repairs this. A reference without a dataset never harms a zone, and [`collect`] removes it.
+//!    repairs this. A reference without a dataset never harms a zone, and [`collect()`] removes it.
 //! 3. If `root` is missing, and `root.new` and a link exist, a seal or clone is valid and lacks
 //!    only its last rename. If `root` is missing otherwise, the zonepath holds no dataset, or the
 //!    rest of a removed dataset.

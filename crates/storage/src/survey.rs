@@ -1,4 +1,4 @@
-//! Lists the leftovers that [`collect`](crate::collect) would remove, and changes nothing.
+//! Lists the leftovers that [`collect`](crate::collect()) would remove, and changes nothing.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

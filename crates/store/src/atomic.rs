@@ -42,7 +42,7 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Error> {
 /// Replaces the content of `path` with `bytes`, with the requested durability.
 ///
 /// # Errors
-/// Fails like [`write`].
+/// Fails like [`write()`].
 pub fn replace(path: &Path, bytes: &[u8], mode: u32, durability: Durability) -> Result<(), Error> {
     let aside = aside(path);
     // The lock on the temporary file is held until the rename.
@@ -66,7 +66,7 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32, durability: Durability) -> 
 /// change its content.
 ///
 /// # Errors
-/// Fails like [`write`]. If the call fails, no file is created.
+/// Fails like [`write()`]. If the call fails, no file is created.
 pub fn create(path: &Path, bytes: &[u8], mode: u32) -> Result<bool, Error> {
     let aside = aside(path);
     let mut file = open_aside(&aside, mode)?;

@@ -58,7 +58,7 @@ impl Known {
         Some(name.unwrap_or_else(|| owner.to_string()))
     }
 
-    /// Returns whether [`write`] would leave the file as it is.
+    /// Returns whether [`write()`] would leave the file as it is.
     pub(crate) fn is_of(&self, uuid: Uuid) -> bool {
         self.here
             .is_some_and(|here| self.file == of_zone(uuid, here))
@@ -100,7 +100,7 @@ pub fn write(root: &Root, zonepath: &Path, uuid: Uuid) -> Result<(), Error> {
 }
 
 /// Turns the mark of a complete clone into the identity file, by a rename in its zonepath: this
-/// creates one file less than [`write`] does. The mark is gone afterwards in any case.
+/// creates one file less than [`write()`] does. The mark is gone afterwards in any case.
 pub fn write_over_mark(root: &Root, zonepath: &Path, mark: &str, uuid: Uuid) {
     let mark = zonepath.join(mark);
     let written = || -> Result<(), Error> {

@@ -318,7 +318,7 @@ impl Subject {
 ///
 /// # Errors
 /// Fails if a remaining object cannot be removed, or if the root stays open longer than
-/// [`WRITE_OUT_TIMEOUT`].
+/// `WRITE_OUT_TIMEOUT`.
 pub fn settle(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     if host.plan_only {
         return Ok(());

@@ -2,7 +2,7 @@
 //!
 //! `ZONE.json` lists the changes on the host that must be undone for a zone, and `ZONE.ns` keeps
 //! the network namespace of a zone that has links of the host. Both are written before the changes
-//! are made. [`common`] holds the changes that all zones of the host share.
+//! are made. `common` holds the changes that all zones of the host share.
 
 mod common;
 mod error;

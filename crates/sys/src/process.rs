@@ -63,7 +63,7 @@ struct CloneArgs {
 /// # Errors
 /// Fails with the error of clone3(2). Fails with `EBUSY` if the caller has more than one thread:
 /// the child would have a copy of the locks of the other threads, and no thread to release them.
-/// Waits up to [`THREAD_END_TIMEOUT`] for threads that have just ended.
+/// Waits up to `THREAD_END_TIMEOUT` for threads that have just ended.
 pub fn fork(
     flags: u64,
     cgroup: Option<BorrowedFd<'_>>,

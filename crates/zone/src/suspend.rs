@@ -42,7 +42,7 @@ pub fn suspend(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, E
 /// Suspends a zone within the time `patience`. If the time is over, the zone continues to run.
 ///
 /// # Errors
-/// Fails as [`suspend`] does.
+/// Fails as [`suspend()`] does.
 pub(crate) fn suspend_within(
     host: &Host,
     zone: &ZoneName,

@@ -1,4 +1,4 @@
-//! Writes roots and layers as tar streams, for [`super::unpack`] on another host.
+//! Writes roots and layers as tar streams, for [`super::unpack()`] on another host.
 //!
 //! Owners are numbers, times are whole seconds, and extended attributes are pax records as GNU tar
 //! and star write them. A file with several names is written once. Sockets and device nodes are

@@ -5,12 +5,12 @@
 //! | passwd, group, shadow, gshadow | the host's | [`accounts`](super::accounts) |
 //! | profile, motd, root's dot files, nsswitch.conf, inputrc, sshd_config | the packaged copy in /usr/share | not from /etc at all |
 //! | networks, fstab, environment, subuid, subgid | constants below | - |
-//! | pam.d/common-* | the packaged templates | [`pam`](super::pam) |
+//! | pam.d/common-* | the packaged templates | [`pam`] |
 //! | shells, default/locale, locale.conf, timezone | the host's | line by line against a pattern |
 //! | localtime | the host's link | only into the zoneinfo directory |
-//! | ld.so.cache | the host's | [`loader`](super::loader): written anew |
-//! | alternatives | the host's links | [`links`](super::links): only into inherited directories |
-//! | ssl/certs, ca-certificates.conf | the packaged certificates the host trusts | [`certificates`](super::certificates) |
+//! | ld.so.cache | the host's | [`loader`]: written anew |
+//! | alternatives | the host's links | [`links`]: only into inherited directories |
+//! | ssl/certs, ca-certificates.conf | the packaged certificates the host trusts | [`certificates`] |
 //! | the package database | the host's | [`database`](super::database) |
 //!
 //! A file that is not in this list, and is not an unchanged configuration file, is not copied.
