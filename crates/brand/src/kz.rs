@@ -164,6 +164,16 @@ fn disks(config: &Config) -> Vec<String> {
             ));
         }
     }
+    for disk in &disks {
+        let possible = 512..=vm::image::MAX_DISK_BYTES;
+        let fits = |size: &u64| possible.contains(size) && size % 512 == 0;
+        if disk.size.is_some_and(|size| !fits(&size)) {
+            problems.push(format!(
+                "could not verify device id={}: size must be a multiple of 512 bytes, up to 64T",
+                disk.id
+            ));
+        }
+    }
     for (at, disk) in disks.iter().enumerate() {
         let same = |other: &&model::config::machine::MachineDisk| {
             other.id == disk.id || storage_path(&other.storage) == storage_path(&disk.storage)

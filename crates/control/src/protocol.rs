@@ -47,9 +47,25 @@ pub enum Request {
     Console,
     /// Changes the resource controls to these values; zoneadmd answers with [`Reply::Changed`].
     Controls(Box<Controls>),
+    /// Changes a part of the running kernel zone's machine.
+    Part(Part),
     /// Freezes every process of the zone until the connection is closed. If the client dies, its
     /// connection is closed, too.
     Freeze,
+}
+
+/// A change of a part of a running kernel zone's machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Grows the file of a disk, and tells the guest the new size. A disk that has the size already
+    /// stays unchanged.
+    GrowDisk {
+        /// The number of the disk.
+        id: u32,
+        /// The new size in bytes.
+        size: u64,
+    },
 }
 
 /// The options of a suspend.

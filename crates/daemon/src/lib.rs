@@ -17,6 +17,7 @@ pub(crate) mod job;
 mod memory_file;
 mod outgoing_guest;
 mod pager;
+mod parts;
 mod processors;
 mod rate;
 mod rctl;

@@ -223,6 +223,7 @@ mod tests {
             id: 0,
             boot: None,
             path: dir.join("disk0"),
+            size: None,
         }
     }
 

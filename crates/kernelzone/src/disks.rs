@@ -27,6 +27,15 @@ pub struct Place {
     pub boot: Option<u32>,
     /// The file or device to which the guest writes.
     pub path: PathBuf,
+    /// The size that the disk must have, in bytes, if the configuration sets one.
+    pub size: Option<u64>,
+}
+
+impl Place {
+    /// Returns the size in bytes of a new, empty disk at this place.
+    pub(crate) fn new_size(&self) -> u64 {
+        self.size.unwrap_or(DEFAULT_DISK_BYTES)
+    }
 }
 
 /// Returns the paths of a configuration's disks. Paths in the zonepath are below the alternate
@@ -53,6 +62,7 @@ pub fn places(host: &Host, config: &Config) -> Vec<Place> {
                     true => host.root.path(&path),
                     false => path,
                 },
+                size: disk.size,
             })
         })
         .collect()
@@ -98,7 +108,11 @@ pub(crate) fn why_too_many(files: usize, config: &Config) -> Option<String> {
 
 /// Returns the recorded disk at this path. A recorded disk is ignored if the configuration has
 /// moved the disk into or out of the zonepath since.
-fn known<'a>(place: &Place, record: &'a Record, zonepath: &Path) -> Option<&'a record::Disk> {
+pub(crate) fn known<'a>(
+    place: &Place,
+    record: &'a Record,
+    zonepath: &Path,
+) -> Option<&'a record::Disk> {
     let known = record.disk(place.id);
     known.filter(|disk| disk.file.is_some() == is_own(place, zonepath))
 }
@@ -131,18 +145,18 @@ pub fn make_added(host: &Host, config: &Config, zonepath: &Path) -> Result<Vec<S
         let shown = place.path.display();
         create_or_open(&place.path)
             .and_then(|file| {
-                file.set_len(DEFAULT_DISK_BYTES)
+                file.set_len(place.new_size())
                     .and_then(|()| file.sync_all())
             })
             .map_err(Error::io(format!("make the disk {shown}")))?;
         made.push(format!(
             "the disk {shown} was added since the zone was installed, and was made: empty, of {}",
-            model::table::short_size(DEFAULT_DISK_BYTES)
+            model::table::short_size(place.new_size())
         ));
         record.disks.retain(|disk| disk.id != place.id);
         record.disks.push(record::Disk {
             id: place.id,
-            size: DEFAULT_DISK_BYTES,
+            size: place.new_size(),
             file: own_name(&place, zonepath),
             format: Format::Raw,
             bases: Vec::new(),

@@ -48,7 +48,7 @@ pub fn make(
             let job = Job {
                 zonepath,
                 place,
-                size: options.size,
+                size: wanted_size(&options, place)?,
                 number: places.iter().position(|one| one == place).unwrap_or(0),
             };
             let (disk, with) = job.carry_out(options.source.as_ref(), progress)?;
@@ -79,6 +79,21 @@ pub fn make(
     })
 }
 
+/// Returns the size of the disk that is installed: from `-x install-size`, or from the configuration
+/// of the disk; `None` for no request. The configured size is not below the size of the option,
+/// because a disk cannot shrink.
+fn wanted_size(options: &Options, place: &Place) -> Result<Option<u64>, AnyError> {
+    match (options.size, place.size) {
+        (Some(option), Some(size)) if option > size => Err(format!(
+            "-x install-size: device id={} has size={}, which is less, and a disk never shrinks",
+            place.id,
+            model::table::short_size(size)
+        )
+        .into()),
+        (option, size) => Ok(option.or(size)),
+    }
+}
+
 /// Returns the firmware that the user or verified-boot requests: true for UEFI, false for a BIOS,
 /// `None` for no request.
 fn firmware(config: &Config, options: &Options) -> Result<Option<bool>, AnyError> {
@@ -107,8 +122,8 @@ fn for_uefi(source: Option<&Source>) -> bool {
 /// is installed on this disk.
 fn further(place: &Place, zonepath: &Path) -> Result<Disk, AnyError> {
     let size = if is_own(place, zonepath) {
-        create(&place.path)?.set_len(DEFAULT_DISK_BYTES)?;
-        DEFAULT_DISK_BYTES
+        create(&place.path)?.set_len(place.new_size())?;
+        place.new_size()
     } else {
         length(&place.path)?
     };
@@ -243,7 +258,7 @@ impl Job<'_> {
             copy_or_share(file, &made)?;
             if let Some(wanted) = self.size {
                 size = wanted;
-                grow(&made, image, wanted)?;
+                vm::image::grow(&made, wanted, &path.display().to_string())?;
             }
         } else {
             let there = length(target)?;
@@ -391,22 +406,6 @@ fn length(path: &Path) -> Result<u64, AnyError> {
     let mut file = open_disk(path)?;
     // A seek also finds the size of a block device.
     Ok(file.seek(SeekFrom::End(0))?)
-}
-
-fn grow(file: &File, image: vm::image::Image, wanted: u64) -> Result<(), AnyError> {
-    if image.format != Format::Raw {
-        return Err(
-            "-x install-size goes with raw images; use qemu-img resize on the qcow2".into(),
-        );
-    }
-    if wanted < image.size {
-        return Err(format!(
-            "-x install-size: the image has {} bytes, which is more",
-            image.size
-        )
-        .into());
-    }
-    Ok(file.set_len(wanted)?)
 }
 
 fn copy_kernel(from: File, root: &Path, name: &str) -> Result<(), AnyError> {

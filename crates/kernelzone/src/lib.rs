@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `record` | the record of the machine in the zonepath, from its install on |
 //! | `disks` | the files of its disks, and their base files |
+//! | `disk_size` | grows disks to their configured sizes |
 //! | `facts` | facts of the host for a boot: QEMU, KVM, disks |
 //! | `image` | the image of a suspended machine, and the conditions for its use |
 //! | `install` | installs from an image, a root, or the host's own distribution |
@@ -17,6 +18,7 @@
 //! | `login` | commands in the guest, through its agent |
 
 pub mod clone;
+pub mod disk_size;
 pub mod disks;
 pub mod facts;
 pub mod image;

@@ -5,6 +5,8 @@
 //! Properties and resources are compared in the form in which `info` shows them, so that each
 //! difference has one line: `Modifying fs dir=/data`. The order of resources does not matter.
 
+mod disks;
+
 use std::fmt;
 
 use crate::brands::Family;
@@ -87,6 +89,13 @@ pub enum Act {
     RemoveDevices(String),
     /// Adds the devices that the pattern matches.
     AddDevices(String),
+    /// Grows a disk of a kernel zone.
+    GrowDisk {
+        /// The number of the disk.
+        id: u32,
+        /// The new size in bytes.
+        size: u64,
+    },
     /// Changes the network links to those of the configuration after the step.
     Links,
     /// Changes only the recorded configuration of the running zone, because programs read the value
@@ -114,6 +123,9 @@ impl fmt::Display for Act {
             Self::Mount(fs) => write!(f, "mount {} at {}", fs.special, fs.dir.display()),
             Self::RemoveDevices(pattern) => write!(f, "take away {pattern}"),
             Self::AddDevices(pattern) => write!(f, "show {pattern}"),
+            Self::GrowDisk { id, size } => {
+                write!(f, "grow disk {id} to {}", table::exact_size(*size))
+            }
             Self::Links => f.write_str("change the network links"),
             Self::Remember => f.write_str("store the running configuration"),
         }
@@ -138,8 +150,8 @@ const AT_BOOT: &str = "it takes effect when the zone boots";
 /// The order of the steps is: limits, unmounts (inner file systems before outer ones), mounts,
 /// devices, links.
 ///
-/// For a kernel zone, only the limits on QEMU and the published ports change. Memory, disks and
-/// network cards belong to the guest and need a reboot.
+/// For a kernel zone, the limits on QEMU and the published ports change, and disks grow. Memory,
+/// processors, other disks and network cards belong to the guest and need a reboot.
 #[must_use]
 pub fn plan(running: &Config, wanted: &Config) -> LivePlan {
     let mut making = Making {
@@ -150,9 +162,12 @@ pub fn plan(running: &Config, wanted: &Config) -> LivePlan {
     };
     making.globals();
     making.controls();
-    if !making.is_machine() {
-        making.file_systems();
-        making.devices();
+    match making.is_machine() {
+        true => making.disks(),
+        false => {
+            making.file_systems();
+            making.devices();
+        }
     }
     making.links();
     making.others();
@@ -432,8 +447,9 @@ impl Making<'_> {
     fn others(&mut self) {
         for spec in RESOURCES {
             let is_control = CONTROLS.contains(&spec.name) && spec.live;
-            let attached = ["fs", "device"].contains(&spec.name) || LINKS.contains(&spec.name);
-            let elsewhere = is_control || attached && !self.is_machine() || spec.name == PUBLISH;
+            let attached = spec.name == "fs" || LINKS.contains(&spec.name);
+            let always = ["device", PUBLISH].contains(&spec.name);
+            let elsewhere = is_control || always || attached && !self.is_machine();
             if elsewhere || ONLY_STORED.contains(&spec.name) {
                 continue;
             }

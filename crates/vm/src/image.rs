@@ -100,6 +100,74 @@ fn size(size: u64, fail: impl Fn(&str) -> Error) -> Result<u64, Error> {
     }
 }
 
+/// Grows an image to this size in bytes; an image that has the size already stays unchanged. The
+/// file must be open for reading and writing, and no QEMU may use it. The new size is on stable
+/// storage when this function returns.
+///
+/// # Errors
+/// Fails with [`Error::Image`] if the image is larger, or if a qcow2 has no room for the size in its
+/// tables.
+pub fn grow(file: &File, size: u64, name: &str) -> Result<(), Error> {
+    let fail = |why: &str| Error::Image(format!("{name}: {why}"));
+    let image = inspect(file, name)?;
+    self::size(size, fail)?;
+    if size < image.size {
+        return Err(fail(&format!(
+            "the disk has {} bytes, and a disk never shrinks",
+            image.size
+        )));
+    }
+    if size > image.size {
+        match image.format {
+            Format::Raw => file
+                .set_len(size)
+                .map_err(Error::io(format!("grow {name}")))?,
+            Format::Qcow2 => grow_qcow2(file, size, name)?,
+        }
+    }
+    file.sync_all().map_err(Error::io(format!("grow {name}")))
+}
+
+/// Grows a qcow2 whose header [`inspect`] accepted. The table of the first level has one entry for
+/// each part of the disk, and ends within a cluster of its own, so the rest of that cluster is free
+/// for new entries. The header changes in one write, within the first block of the file.
+fn grow_qcow2(file: &File, size: u64, name: &str) -> Result<(), Error> {
+    let fail = |why: &str| Error::Image(format!("{name}: {why}"));
+    let io = || Error::io(format!("grow {name}"));
+    let mut header = [0; 104];
+    read_some(file, &mut header).map_err(io())?;
+    let word = |at: usize| {
+        u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
+    let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
+    // Older tools would not keep bitmaps, snapshots and other parts in step with the new size.
+    if word(60) != 0 || (word(4) == 3 && long(88) != 0) {
+        return Err(fail(
+            "a qcow2 with snapshots or bitmaps of its own; grow it with qemu-img resize",
+        ));
+    }
+    let cluster = 1_u64 << word(20);
+    let (entries, table) = (u64::from(word(36)), long(40));
+    let needed = size.div_ceil(cluster / 8 * cluster);
+    let room = (entries * 8).div_ceil(cluster) * cluster / 8;
+    let count = u32::try_from(needed).ok().filter(|_| needed <= room);
+    let Some(count) = count.filter(|_| table >= cluster && table % cluster == 0) else {
+        return Err(fail(
+            "its tables have no room for this size; grow it with qemu-img resize, or while the zone runs",
+        ));
+    };
+    let new = needed.saturating_sub(entries);
+    // The tables of the largest disk are some MiB long, because of the bounds on both sizes.
+    let zeros = vec![0; usize::try_from(new * 8).unwrap_or(0)];
+    file.write_all_at(&zeros, table.saturating_add(entries * 8))
+        .and_then(|()| file.sync_all())
+        .map_err(io())?;
+    let mut changed = [0; 16];
+    changed[..8].copy_from_slice(&size.to_be_bytes());
+    changed[12..].copy_from_slice(&count.max(word(36)).to_be_bytes());
+    file.write_all_at(&changed, 24).map_err(io())
+}
+
 fn qcow2(header: &[u8], fail: impl Fn(&str) -> Error) -> Result<Image, Error> {
     if header.len() < 72 {
         return Err(fail("a qcow2 that ends within its header"));
@@ -219,6 +287,48 @@ mod tests {
         assert!(look(&version).unwrap_err().contains("version 9"));
     }
 
+    #[test]
+    fn images_grow_and_never_shrink() {
+        let raw = file(&[7; 1024]);
+        grow(&raw, 4096, "x").unwrap();
+        assert_eq!(raw.metadata().unwrap().len(), 4096);
+        let less = grow(&raw, 1024, "x").unwrap_err().to_string();
+        assert!(less.contains("never shrinks"), "{less}");
+        assert!(grow(&raw, 4097, "x").is_err());
+        assert_eq!(raw.metadata().unwrap().len(), 4096);
+        let qcow2 = file(&crate::overlay::empty(1 << 30).unwrap());
+        for size in [1 << 30, 16 << 30, 1 << 42] {
+            grow(&qcow2, size, "x").unwrap();
+            assert_eq!(inspect(&qcow2, "x").unwrap().size, size);
+        }
+        // One cluster of 64 KiB has entries for 4 TiB.
+        let full = grow(&qcow2, (1 << 42) + 512, "x").unwrap_err().to_string();
+        assert!(full.contains("no room"), "{full}");
+        let own = file(&header(|h| h[63] = 1));
+        let why = grow(&own, 2 << 30, "x").unwrap_err().to_string();
+        assert!(why.contains("snapshots"), "{why}");
+    }
+
+    /// If QEMU's own tool is installed, it must accept the grown overlay.
+    #[test]
+    fn qemus_own_check_takes_a_grown_overlay() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.qcow2");
+        std::fs::write(&path, crate::overlay::empty(512 << 20).unwrap()).unwrap();
+        let open = File::options().read(true).write(true).open(&path).unwrap();
+        grow(&open, 100 << 30, "x").unwrap();
+        let check = std::process::Command::new("qemu-img")
+            .args(["check", "-f", "qcow2"])
+            .arg(&path)
+            .output();
+        match check {
+            Ok(check) => assert!(check.status.success(), "{check:?}"),
+            Err(_) => println!(
+                "skipped: qemus_own_check_takes_a_grown_overlay: qemu-img is not installed"
+            ),
+        }
+    }
+
     proptest! {
         #[test]
         fn any_header_is_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
@@ -226,6 +336,7 @@ mod tests {
             content.extend(&bytes);
             let _ = look(&content);
             let _ = look(&bytes);
+            let _ = grow(&file(&content), 1 << 40, "x");
         }
     }
 }

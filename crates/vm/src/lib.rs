@@ -18,6 +18,7 @@
 //! | [`dump`] | its memory, into a file that debuggers read |
 //! | [`live`] | migration to another QEMU while the machine runs |
 //! | [`migrate`] | the state of its devices, out and in |
+//! | [`parts`] | changes of the parts of a running machine |
 //! | [`full`] | a machine that is paused because a file system is full |
 //! | [`model`] | the versioned machine that a zone keeps for its life |
 //! | [`program`] | the QEMU of this host |
@@ -37,6 +38,7 @@ pub mod migrate;
 pub mod model;
 pub mod nvram;
 pub mod overlay;
+pub mod parts;
 pub mod program;
 pub mod qmp;
 mod wire;

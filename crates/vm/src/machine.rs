@@ -366,7 +366,8 @@ impl Uefi {
     }
 }
 
-fn node(disk: u32, place: usize) -> String {
+/// Returns QEMU's name for a file of a disk; place 0 is the file that the guest writes to.
+pub(crate) fn node(disk: u32, place: usize) -> String {
     match place {
         0 => format!("disk{disk}"),
         place => format!("disk{disk}-{place}"),

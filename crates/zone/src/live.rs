@@ -10,6 +10,7 @@
 //! one is started. zoneadmd has no part in the other changes.
 
 mod change;
+mod machine;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -28,6 +29,7 @@ use change::Running;
 use host::fault::Fault;
 use host::undo::UndoStack;
 use host::{Error, Host, devices, flatten};
+use kernelzone::disk_size;
 use platform::kind;
 use subject::{Start, Subject};
 
@@ -141,11 +143,11 @@ fn change(
     let stored = load(host, &zone)?;
     let known = subject.runtime.as_ref();
     let known = known.ok_or_else(|| Error::Refused("not running".to_owned()))?;
-    let mut running = Running::open(host, &zone, known)?;
+    let mut running = Running::open(host, subject, known)?;
     let found = match kind::of(&stored).has_mounts() {
         true => look(&mut running, &stored)?,
         false => Found {
-            config: stored.clone(),
+            config: disk_size::present(host, &stored, &subject.zonepath)?,
             left: Vec::new(),
         },
     };
@@ -201,6 +203,7 @@ fn check(host: &Host, subject: &Subject, wanted: &Config) -> Result<(), Error> {
     let problems = model::verify::config(wanted);
     let mut problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
     verify::check_file_systems(host, &subject.index, wanted, &mut problems);
+    problems.extend(kind::of(wanted).problems(host, subject, wanted, Verb::Apply)?);
     if problems.is_empty() {
         return Ok(());
     }

@@ -33,6 +33,24 @@ pub enum MachineError {
     Map(#[source] io::Error),
 }
 
+/// The reason why a part of a running machine was not changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PartError {
+    /// The guest is paused, because it may run on another host.
+    #[error(transparent)]
+    Away(#[from] AwayError),
+    /// The zone is not a kernel zone.
+    #[error("the zone is no machine")]
+    NotAMachine,
+    /// zoneadmd has no connection to QEMU.
+    #[error("QEMU does not answer")]
+    Unresponsive,
+    /// QEMU refused the order or did not answer it.
+    #[error(transparent)]
+    Qemu(#[from] vm::Error),
+}
+
 /// The reason why zoneadmd does not let a guest run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -112,6 +112,7 @@ impl Server<'_> {
                     Err(error) => Reply::Error(flatten(&error)),
                 },
             ),
+            Request::Part(change) => reply(&client, &done_or(&self.change_part(&change))),
             Request::Freeze => self.stand_still(&client),
             Request::Console => {
                 // zoneadmd may not have noticed yet that the former console client has

@@ -76,6 +76,8 @@ pub struct MachineDisk {
     pub boot: Option<u32>,
     /// The location of the guest's disk: a storage URI, or the path of a device.
     pub storage: String,
+    /// The size that the disk must have, in bytes, if the configuration sets one.
+    pub size: Option<u64>,
 }
 
 impl Config {
@@ -172,6 +174,7 @@ impl Config {
                     id: device.get("id").parse().unwrap_or(0),
                     boot: device.get("bootpri").parse().ok(),
                     storage,
+                    size: device.get("size").parse().ok(),
                 })
             })
             .collect();

@@ -83,15 +83,49 @@ fn a_running_kernel_zone_changes_only_limits() {
         at_boot,
         [
             "Modifying capped-memory physical=2G",
-            "Removing anet linkname=net0",
             "Removing device storage=file:///a id=0",
             "Adding device match=/dev/sdx id=1",
+            "Removing anet linkname=net0",
             "Modifying virtual-cpu ncpus=2"
         ]
     );
     let after = &plan(&running, &wanted).steps[0].after;
     assert_eq!(after.machine_memory(), 1 << 30);
     assert_eq!(after.machine_disks(), running.machine_disks());
+}
+
+#[test]
+fn a_disk_of_a_running_kernel_zone_grows() {
+    let of = |size: &str, bootpri: &str| {
+        let disk = [
+            ("storage", "file:///z/disk0"),
+            ("id", "0"),
+            ("size", size),
+            ("bootpri", bootpri),
+        ];
+        let set: Vec<_> = disk.into_iter().filter(|(_, v)| !v.is_empty()).collect();
+        config(&[("brand", &[("", "kz")]), ("device", &set)])
+    };
+    let (now, steps, at_boot) = told(&of("", ""), &of("20g", ""));
+    assert_eq!(
+        now,
+        ["Modifying device storage=file:///z/disk0 id=0 size=20G"]
+    );
+    assert_eq!(steps, ["grow disk 0 to 20G"]);
+    assert_eq!(at_boot, [""; 0]);
+    let grown = plan(&of("16g", ""), &of("20g", ""));
+    let sizes: Vec<_> = grown
+        .steps
+        .iter()
+        .map(|step| step.after.machine_disks())
+        .collect();
+    assert_eq!(sizes, [of("20g", "").machine_disks()]);
+    // A size that is no longer configured changes nothing in the guest.
+    let (_, steps, _) = told(&of("20g", ""), &of("", ""));
+    assert_eq!(steps, ["store the running configuration"]);
+    // Another change of the same disk needs a reboot, and the disk grows then, too.
+    let (now, _, at_boot) = told(&of("16g", ""), &of("20g", "1"));
+    assert_eq!((now.len(), at_boot.len()), (0, 1));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::plan::guest::words_of_boot;
 use host::{Error, Host};
 use kernelzone::disks::{self, Added};
 use kernelzone::record::Record;
-use kernelzone::{facts, image, install, uefi};
+use kernelzone::{disk_size, facts, image, install, uefi};
 use subject::Subject;
 
 /// The hooks of kernel zones.
@@ -57,6 +57,11 @@ impl ZoneKind for Machine {
         if matches!(verb, Verb::Boot | Verb::Ready | Verb::Verify) {
             problems.extend(image::why_no_key(config));
             problems.extend(image::place::why_not_usable(host, subject, config)?);
+        }
+        let is_made = matches!(verb, Verb::Boot | Verb::Ready | Verb::Apply)
+            || verb == Verb::Verify && Record::load(&subject.zonepath).is_ok();
+        if is_made {
+            problems.extend(disk_size::problems(host, config, &subject.zonepath)?);
         }
         if matches!(verb, Verb::Install | Verb::Verify) {
             let record = Record::load(&subject.zonepath).ok();
@@ -160,6 +165,7 @@ impl ZoneKind for Machine {
         zonepath: &Path,
     ) -> Result<Vec<String>, Error> {
         let mut remarks = disks::make_added(host, config, zonepath)?;
+        remarks.extend(disk_size::grow(host, config, zonepath)?);
         remarks.extend(uefi::prepare(config, zonepath)?);
         Ok(remarks)
     }

@@ -12,20 +12,22 @@ use model::plan::DeviceNode;
 use model::{Config, ZoneName};
 use store::runtime::{self, Mounted, Runtime};
 
-use crate::live::{Tell, Told};
+use crate::live::{Tell, Told, machine};
 use host::undo::UndoStack;
 use host::volumes::{self, Links};
 use host::{Error, Host, devices, flatten};
 use platform::controls;
 use platform::plan::boot::{is_inside, rights};
 use platform::visit::{InUse, Way, What};
+use subject::Subject;
 use subject::network::{self, Records, Up};
 
 /// A running zone during a change.
 #[derive(Debug)]
 pub(super) struct Running {
-    host: Host,
-    zone: ZoneName,
+    pub(super) host: Host,
+    pub(super) zone: ZoneName,
+    pub(super) zonepath: PathBuf,
     /// The first host id of the zone's range of ids.
     first_id: u32,
     /// The recorded mounts that the zone's configuration requires.
@@ -73,6 +75,8 @@ pub(super) fn carry_out(
                 running.control(&before, &mut |_| {})
             }));
         }
+        // A disk never shrinks, so this step has no undo: the disk keeps its size.
+        Act::GrowDisk { id, size } => machine::grow_disk(&running, *id, *size)?,
         Act::Mount(fs) => {
             running.mount(fs)?;
             let dir = fs.dir.clone();
@@ -155,10 +159,12 @@ impl Patterns {
 }
 
 impl Running {
-    pub(super) fn open(host: &Host, zone: &ZoneName, known: &Runtime) -> Result<Self, Error> {
+    pub(super) fn open(host: &Host, subject: &Subject, known: &Runtime) -> Result<Self, Error> {
+        let zone = &subject.entry.name;
         Ok(Self {
             host: host.clone(),
             zone: zone.clone(),
+            zonepath: subject.zonepath.clone(),
             first_id: known.first_id,
             mounts: runtime::load_mounts(&host.root, zone)?,
             controls: known.controls.clone(),

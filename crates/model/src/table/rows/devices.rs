@@ -57,6 +57,16 @@ pub(super) const DEVICE: ResourceSpec = ResourceSpec {
             },
             PropertySpec {
                 brands: KZ,
+                live: true,
+                show: Show::WhenSet,
+                ..property(
+                    "size",
+                    Kind::Size,
+                    "The size of the disk: a disk grows to it, also while the zone runs, and never shrinks.",
+                )
+            },
+            PropertySpec {
+                brands: KZ,
                 ..property(
                     "id",
                     Kind::Int { min: 0, max: 4095 },
