@@ -12,7 +12,7 @@ use rustix::time::Timespec;
 /// fits into a pipe when poll(2) reports that the pipe is writable.
 const ATOMIC_BYTES: usize = 4096;
 
-/// One of the caller's output streams. Other processes share the stream, so its file status flags
+/// An output stream of the caller. Other processes share the stream, so its file status flags
 /// are not changed.
 #[derive(Debug)]
 pub struct Sink {

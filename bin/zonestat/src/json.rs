@@ -11,7 +11,7 @@ use crate::zones::Zones;
 
 #[derive(Serialize)]
 struct Line<'a> {
-    /// One of `interval`, `report-total`, `report-average` and `report-high`.
+    /// The kind of report: `interval`, `report-total`, `report-average` or `report-high`.
     report: String,
     time: String,
     interval: u64,

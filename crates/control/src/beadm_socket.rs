@@ -75,7 +75,7 @@ pub fn read_request(packet: &[u8]) -> Result<Vec<String>, &'static str> {
     Ok(words)
 }
 
-/// One packet of an answer.
+/// A packet of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A part of standard output.

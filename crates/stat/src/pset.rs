@@ -31,13 +31,13 @@ pub struct PsetUse<'a> {
 /// The part of a set of CPUs that a zone has. Percentages are in hundredths of a percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// How much of the set the zone used.
+    /// The part of the set that the zone used, in percent.
     pub percent: Option<u64>,
     /// The shares of the zone; `None` if no zone of the set has shares.
     pub shares: Option<u64>,
     /// The zone's shares as a part of all shares in the set.
     pub percent_of_shares: Option<u64>,
-    /// How much of its entitlement the zone used: more than 100 percent if other zones left CPU
+    /// The part of its entitlement that the zone used, in percent: more than 100 percent if other zones left CPU
     /// time to it.
     pub percent_of_entitled: Option<u64>,
 }

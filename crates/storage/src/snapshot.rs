@@ -86,7 +86,7 @@ pub struct TopCopy {
 /// The methods to copy a top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// One snapshot of a btrfs subvolume. The duration does not depend on the content.
+    /// A snapshot of a btrfs subvolume. The duration does not depend on the content.
     Subvolume,
     /// File by file, sharing the data blocks of each file.
     Reflink,

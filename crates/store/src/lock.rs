@@ -1,4 +1,4 @@
-//! One lock per zone. Every process that changes a zone or its configuration holds the lock.
+//! The lock of each zone. Every process that changes a zone or its configuration holds the lock.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};

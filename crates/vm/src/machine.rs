@@ -156,7 +156,7 @@ pub struct Descriptors {
     pub disks: Vec<Vec<i32>>,
     /// The file with the code of the UEFI firmware, and the file with its variables.
     pub uefi: Option<[i32; 2]>,
-    /// One tap device for each network card.
+    /// The tap device of each network card.
     pub nics: Vec<i32>,
 }
 

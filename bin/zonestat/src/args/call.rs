@@ -38,7 +38,7 @@ pub struct Common {
 pub enum Section {
     /// CPUs and memory, with a line for each zone.
     Summary,
-    /// One resource.
+    /// A single resource.
     One(Resource),
     /// All sets of CPUs.
     Psets,
@@ -76,7 +76,7 @@ pub enum Form {
     Human,
     /// Text for programs (-p).
     Parseable,
-    /// One line of JSON for each interval (-j).
+    /// A line of JSON for each interval (-j).
     Json,
 }
 

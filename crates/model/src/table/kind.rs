@@ -39,11 +39,11 @@ pub enum Kind {
     Cpus,
     /// A number of CPUs, or a range of such numbers: `2`, `1-4`.
     CpuRange,
-    /// One word of this list.
+    /// A word of this list.
     Enum(&'static [&'static str]),
-    /// One or more words of this list, separated by commas.
+    /// Words of this list, separated by commas.
     Words(&'static [&'static str]),
-    /// One word of this list, or a value of another kind.
+    /// A word of this list, or a value of another kind.
     OneOf(&'static [&'static str], &'static Self),
     /// A list of texts.
     List,
@@ -61,7 +61,7 @@ pub enum Kind {
     AttrName,
     /// An IP address with its prefix length (optional for IPv4), or a host name.
     Address,
-    /// One or more IP addresses with their prefix lengths, separated by commas. Host names are not
+    /// A list of IP addresses with their prefix lengths, separated by commas. Host names are not
     /// legal in the list.
     Addresses,
     /// An IP address without a prefix length.

@@ -128,7 +128,7 @@ pub struct PropertySpec {
     /// True for a value that only root may read. `info` shows only that the value is set, and a
     /// configuration with such a value is stored readable for root alone.
     pub secret: bool,
-    /// One line of help on the property.
+    /// The line of help on the property.
     pub help: &'static str,
 }
 
@@ -174,7 +174,7 @@ pub struct ResourceSpec {
     pub delegable: bool,
     /// The name of the element in the XML file; empty if the resource has only aliases.
     pub xml: &'static str,
-    /// One line of help on the resource type.
+    /// The line of help on the resource type.
     pub help: &'static str,
 }
 

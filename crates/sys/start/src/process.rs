@@ -6,7 +6,7 @@ use core::ptr;
 use crate::call::{Errno, check, nr, syscall};
 use crate::signal::{SignalSet, block};
 
-/// One more than the maximum number of arguments, or of environment variables, of a program that
+/// The number 1 more than the maximum of arguments, or of environment variables, of a program that
 /// [`spawn`] starts.
 const MAX_WORDS: usize = 8;
 
@@ -207,7 +207,7 @@ pub struct Place<'a> {
     pub folder: &'a CStr,
 }
 
-/// One more than the maximum number of words, or of environment variables, of a program that
+/// The number 1 more than the maximum of words, or of environment variables, of a program that
 /// [`spawn_as`] starts.
 const MAX_STRINGS: usize = 1024;
 
