@@ -381,6 +381,7 @@ impl Building<'_> {
             Ok(())
         });
         cgroups.follow(opened)?;
+        self.leave_clocks()?;
         let proc_dir = PathBuf::from(format!("/proc/{}", child.pid));
         let map = format!("0 {} {IDS_PER_ZONE}", self.plan.first_id);
         fs::write(proc_dir.join("uid_map"), &map)?;
@@ -456,6 +457,18 @@ impl Building<'_> {
         let (child, ..) = self.first.as_ref().ok_or("no first process")?;
         let zone = net::ends::namespace(Path::new(&format!("/proc/{}/ns/net", child.pid)))?;
         Ok(net::card::make(zone.as_fd(), link)?)
+    }
+
+    /// Gives later children of zoneadmd the clocks of the host again. Before Linux 6.2 the kernel
+    /// refuses with EINVAL to start a program by vfork(2), as for nft(8) and zfs(8), in a process
+    /// whose children would get another time namespace.
+    fn leave_clocks(&mut self) -> Result<(), AnyError> {
+        let position = self.home.iter().position(|(_, kind)| *kind == ns::TIME);
+        if let Some(position) = position {
+            let (clocks, kind) = self.home.remove(position);
+            sys::namespace::join(clocks.as_fd(), kind)?;
+        }
+        Ok(())
     }
 
     fn home_of(&self, kind: u64) -> Result<&OwnedFd, AnyError> {
