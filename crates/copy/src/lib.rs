@@ -23,10 +23,13 @@
 
 mod header;
 pub mod name;
+pub mod owner;
+mod read;
 mod write;
 
 use rustix::io::Errno;
 
+pub use owner::Owner;
 
 /// Maximum depth of folders below a copied folder. One descriptor is open for each level.
 pub const MAX_DEPTH: usize = 400;
