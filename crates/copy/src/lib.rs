@@ -24,12 +24,17 @@
 mod header;
 pub mod name;
 pub mod owner;
+pub mod pack;
 mod read;
+mod sparse;
+pub mod target;
 mod write;
 
 use rustix::io::Errno;
 
 pub use owner::Owner;
+pub use pack::pack;
+pub use target::Target;
 
 /// Maximum depth of folders below a copied folder. One descriptor is open for each level.
 pub const MAX_DEPTH: usize = 400;
