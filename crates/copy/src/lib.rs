@@ -21,6 +21,7 @@
 //! | `owner` | the owner of new files |
 //! | `name` | names that may have any bytes, for messages |
 
+mod folders;
 mod header;
 pub mod name;
 pub mod owner;
@@ -28,6 +29,7 @@ pub mod pack;
 mod read;
 mod sparse;
 pub mod target;
+pub mod unpack;
 mod write;
 
 use rustix::io::Errno;
@@ -35,6 +37,7 @@ use rustix::io::Errno;
 pub use owner::Owner;
 pub use pack::pack;
 pub use target::Target;
+pub use unpack::{Rules, unpack};
 
 /// Maximum depth of folders below a copied folder. One descriptor is open for each level.
 pub const MAX_DEPTH: usize = 400;
