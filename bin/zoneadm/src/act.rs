@@ -72,24 +72,33 @@ fn balance(call: &Call, dry_run: bool) -> u8 {
     }
 }
 
-/// Returns the host and the zones of a subcommand that zoneauthd does not run. Fails with the exit
-/// status if the subcommand must stop.
-pub fn admitted(call: &Call) -> Result<(Host, Vec<ZoneName>), u8> {
+/// Returns the exit status of a subcommand that names no zone or the global zone, or that runs in a
+/// zone, after printing the reason.
+pub fn cannot_begin(call: &Call) -> Option<u8> {
     let verb = call.verb.as_str();
     if call.zones.is_empty() && call.uuid.is_none() {
         let text = format!("{verb} needs a zone: -z zonename");
-        return Err(usage::complain(&text, Some(verb)));
+        return Some(usage::complain(&text, Some(verb)));
     }
     if let Some(zone) = cli::current_zone() {
         eprintln!("zoneadm: zone '{zone}': must be in the global zone to {verb} a zone.");
-        return Err(cli::status::ERROR);
+        return Some(cli::status::ERROR);
     }
     if call.zones.iter().any(|zone| zone == model::name::GLOBAL) {
         eprintln!("zoneadm: zone 'global': {verb} operation is invalid for the global zone.");
-        return Err(cli::status::ERROR);
+        return Some(cli::status::ERROR);
+    }
+    None
+}
+
+/// Returns the host and the zones of a subcommand that zoneauthd does not run. Fails with the exit
+/// status if the subcommand must stop. `asks` is true if the subcommand asks the user a question.
+pub fn admitted(call: &Call, asks: bool) -> Result<(Host, Vec<ZoneName>), u8> {
+    if let Some(status) = cannot_begin(call) {
+        return Err(status);
     }
     if !cli::is_root() {
-        return Err(delegated::run(call, false));
+        return Err(delegated::run(call, asks));
     }
     prepare(call).map_err(|text| {
         eprintln!("zoneadm: {text}");

@@ -17,7 +17,7 @@ pub fn run(call: &Call) -> u8 {
     let Some((reboots, lock)) = reboots.zip(sys::inherited::take(LOCK_OF_AGAIN).ok()) else {
         return usage::unknown(&call.verb);
     };
-    match act::admitted(call) {
+    match act::admitted(call, false) {
         Ok((host, zones)) => zones.first().map_or(cli::status::USAGE, |zone| {
             match boot_again(&host, zone, File::from(lock), reboots) {
                 Ok(()) => cli::status::OK,

@@ -68,7 +68,8 @@ pub fn run(call: &Call) -> u8 {
             Err(status) => status,
         };
     }
-    let (mut host, zones) = match act::admitted(call) {
+    let has_question = matches!(options.task, Task::Destroy { force: false, .. });
+    let (mut host, zones) = match act::admitted(call, has_question && !options.dry_run) {
         Ok(admitted) => admitted,
         Err(status) => return status,
     };
@@ -85,7 +86,7 @@ pub fn run(call: &Call) -> u8 {
                 Err(error) => status = status.max(report::error(zone.as_str(), &error)),
             }
         }
-        if !rows.is_empty() || *form == Form::Json {
+        if !rows.is_empty() || (*form == Form::Json && status == cli::status::OK) {
             print!("{}", render(&rows, *form, zones.len() > 1));
         }
         return status;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use store::index::Index;
 
 use crate::call::Call;
-use crate::{choose, report, usage};
+use crate::{choose, delegated, report, usage};
 
 /// The form of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,14 +57,24 @@ fn list<R>(
     let host = cli::host(call.root.as_deref()).map_err(|error| error.to_string())?;
     let index = Index::load(&host.root).map_err(|error| flatten(&error))?;
     let zones = choose::chosen(call, &index)?;
+    let found: Vec<_> = zones.iter().map(|zone| (zone, find(&host, zone))).collect();
+    let has_failed = found.iter().any(|(_, found)| found.is_err());
+    let are_known = zones.iter().all(|zone| index.find(zone).is_some());
+    // A list that needs root's rights is printed by a zoneadm that zoneauthd runs.
+    if has_failed && are_known && !cli::is_root() && cli::current_zone().is_none() {
+        return Ok(delegated::run(call, false));
+    }
     let (mut rows, mut status) = (Vec::new(), cli::status::OK);
-    for zone in &zones {
-        match find(&host, zone) {
+    for (zone, found) in found {
+        match found {
             Ok(more) => rows.extend(more),
             Err(error) => status = status.max(report::error(zone.as_str(), &error)),
         }
     }
-    print!("{}", render(&rows, form, zones.len()));
+    // An empty list would say that the zone has no rows.
+    if !rows.is_empty() || !has_failed {
+        print!("{}", render(&rows, form, zones.len()));
+    }
     Ok(status)
 }
 

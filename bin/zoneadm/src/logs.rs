@@ -75,7 +75,7 @@ pub fn run(call: &Call) -> u8 {
         Err(text) => return usage::complain(&text, Some("logs")),
     };
     cli::output::only_prints();
-    let (host, zones) = match act::admitted(call) {
+    let (host, zones) = match act::admitted(call, false) {
         Ok(admitted) => admitted,
         Err(status) => return status,
     };

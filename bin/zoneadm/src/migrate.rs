@@ -16,7 +16,7 @@ pub fn run(call: &Call) -> u8 {
         Ok(None) => return usage::print(Some(verb)),
         Err(text) => return usage::complain(&text, Some(verb)),
     };
-    let (mut host, zones) = match act::admitted(call) {
+    let (mut host, zones) = match act::admitted(call, false) {
         Ok(admitted) => admitted,
         Err(status) => return status,
     };
@@ -37,7 +37,7 @@ pub fn run(call: &Call) -> u8 {
 /// Private: `zoneadm receive`, which migrate starts on the target. Its messages go over
 /// standard output.
 pub fn receive(call: &Call) -> u8 {
-    let (host, zones) = match act::admitted(call) {
+    let (host, zones) = match act::admitted(call, false) {
         Ok(admitted) => admitted,
         Err(status) => return status,
     };

@@ -24,7 +24,7 @@ pub fn run(call: &Call) -> u8 {
         Ok(None) => return usage::print(Some(verb)),
         Err(text) => return usage::complain(&text, Some(verb)),
     };
-    let (mut host, zones) = match act::admitted(call) {
+    let (mut host, zones) = match act::admitted(call, false) {
         Ok(admitted) => admitted,
         Err(status) => return status,
     };

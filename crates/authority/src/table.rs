@@ -2,7 +2,7 @@
 //!
 //! A row is a command and all options and arguments that a user may give it. Commands that have no
 //! row cannot be delegated: a new subcommand or option is refused until its row is added. The table
-//! has no option that takes a path, an alternate root or a uuid.
+//! has no option that takes a path of the host, an alternate root or a uuid.
 
 use std::fmt;
 
@@ -50,8 +50,8 @@ impl fmt::Display for Program {
 /// An option of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opt {
-    /// The letter of the option.
-    pub letter: char,
+    /// The letter of the option; `None` if it has only a long form.
+    pub letter: Option<char>,
     /// The long form of the option, without the dashes.
     pub long: Option<&'static str>,
     /// The kind of value that the option takes.
@@ -82,6 +82,12 @@ pub(crate) enum Rest {
     Source,
     /// The name of a snapshot.
     Name,
+    /// Plain words, the given number of them or fewer, but at least the first number.
+    Words(usize, usize),
+    /// `-` and an absolute path in the zone.
+    Push,
+    /// Absolute paths in the zone, and `-`.
+    Pull,
 }
 
 /// A subcommand of zoneadm.
@@ -96,9 +102,24 @@ pub(crate) struct Verb {
 
 const fn flag(letter: char) -> Opt {
     Opt {
-        letter,
+        letter: Some(letter),
         long: None,
         value: Value::None,
+    }
+}
+
+const fn text(letter: char) -> Opt {
+    Opt {
+        value: Value::Text,
+        ..flag(letter)
+    }
+}
+
+const fn long(name: &'static str, value: Value) -> Opt {
+    Opt {
+        letter: None,
+        long: Some(name),
+        value,
     }
 }
 
@@ -117,7 +138,33 @@ const fn manage(name: &'static str, options: &'static [Opt], rest: Rest) -> Verb
     }
 }
 
-/// The subcommands of zoneadm that act on zones.
+const fn view(name: &'static str, needs: &'static [Auth]) -> Verb {
+    Verb {
+        name,
+        options: LIST,
+        rest: Rest::Nothing,
+        needs,
+    }
+}
+
+/// The options of the subcommands that print a list.
+const LIST: &[Opt] = &[
+    flag('p'),
+    Opt {
+        long: Some("json"),
+        ..flag('j')
+    },
+];
+
+/// The authorizations of users who see the use of the zone: everybody who can change the zone or
+/// enter it.
+const SEES_USE: &[Auth] = &[Login, Manage, Config, Liveconfig];
+
+/// The authorizations of users who see the content or history of the zone.
+const SEES_CONTENT: &[Auth] = &[Login, Manage];
+
+/// The subcommands of zoneadm that act on zones. A name of two words is a subcommand of a
+/// subcommand.
 pub(crate) const ZONEADM: &[Verb] = &[
     manage("boot", &[DRY_RUN, flag('w'), flag('W')], Rest::Boot),
     manage("halt", &[DRY_RUN], Rest::Nothing),
@@ -148,9 +195,74 @@ pub(crate) const ZONEADM: &[Verb] = &[
     manage("snapshot", &[DRY_RUN], Rest::Name),
     manage("rollback", &[DRY_RUN, flag('F')], Rest::Name),
     manage("destroy-snapshot", &[DRY_RUN], Rest::Name),
+    manage("merge", &[DRY_RUN], Rest::Nothing),
     Verb {
         needs: &[Liveconfig, Manage],
         ..manage("apply", &[DRY_RUN, flag('q')], Rest::Nothing)
+    },
+    view("snapshots", SEES_CONTENT),
+    view("storage", SEES_USE),
+    view("links", SEES_USE),
+    view("rctl", SEES_USE),
+    Verb {
+        name: "logs",
+        options: &[
+            flag('f'),
+            Opt {
+                long: Some("json"),
+                ..flag('j')
+            },
+            text('n'),
+        ],
+        rest: Rest::Words(0, 3),
+        needs: SEES_CONTENT,
+    },
+    // Boot environments are snapshots and rollbacks. `mount` and `unmount` name folders of the
+    // host.
+    Verb {
+        name: "beadm list",
+        options: &[
+            flag('H'),
+            Opt {
+                long: Some("json"),
+                ..flag('j')
+            },
+        ],
+        rest: Rest::Words(0, 1),
+        needs: SEES_CONTENT,
+    },
+    manage(
+        "beadm create",
+        &[
+            DRY_RUN,
+            flag('a'),
+            Opt {
+                value: Value::Name,
+                ..flag('e')
+            },
+        ],
+        Rest::Words(1, 1),
+    ),
+    manage(
+        "beadm activate",
+        &[DRY_RUN, long("now", Value::None)],
+        Rest::Words(1, 1),
+    ),
+    manage("beadm rename", &[DRY_RUN], Rest::Words(2, 2)),
+    manage("beadm destroy", &[DRY_RUN, flag('F')], Rest::Words(1, 1)),
+    // Files of the host are read and written by the user's own process, which sends or receives a
+    // tar stream. The copies belong to users of the zone, so the user must be able to be its root.
+    Verb {
+        name: "push",
+        options: &[DRY_RUN, flag('a'), text('o'), flag('S'), flag('r')],
+        rest: Rest::Push,
+        needs: &[Login],
+    },
+    Verb {
+        name: "pull",
+        options: &[DRY_RUN, flag('a'), flag('S')],
+        rest: Rest::Pull,
+        needs: &[Login],
     },
 ];
 
@@ -174,6 +286,9 @@ pub(crate) const ZLOGIN: &[Opt] = &[
     flag('n'),
     flag('Q'),
     flag('S'),
+    // A folder and variables of the command, which runs in the zone.
+    long("cwd", Value::Text),
+    long("env", Value::Text),
 ];
 
 /// The authorizations for zlogin, also for the console: root of the zone controls the console of

@@ -2,7 +2,7 @@
 
 use model::ZoneName;
 
-use crate::table::{self, Opt, Program, Rest, Value};
+use crate::table::{self, Opt, Program, Rest, Value, Verb};
 use crate::{Auth, Auths};
 
 /// The reason why a command cannot be delegated to any user.
@@ -32,10 +32,18 @@ pub enum Refusal {
     /// The command has a zone name that is not valid.
     #[error("{0}: No such zone configured")]
     Name(String),
+    /// The command names a path of the host, or a path in the zone that is not absolute.
+    #[error(
+        "{0}: expected - and absolute paths in the zone; zoneadm itself copies files of the host"
+    )]
+    Host(&'static str),
     /// The command has no subcommand.
     #[error("no subcommand was given")]
     NoVerb,
 }
+
+/// The operand that stands for standard input or output.
+const STREAM: &str = "-";
 
 /// A command that a row of the table allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +122,7 @@ impl Task {
         match self.program {
             Program::Zoneadm => {
                 let source = self.source.iter().map(ToString::to_string);
-                let verb = [self.verb.to_owned()];
+                let verb = self.verb.split(' ').map(str::to_owned);
                 named
                     .chain(verb)
                     .chain(options)
@@ -130,18 +138,14 @@ impl Task {
 
 fn zoneadm(words: &[String]) -> Result<Task, Refusal> {
     const ZONE: &[Opt] = &[Opt {
-        letter: 'z',
+        letter: Some('z'),
         long: None,
         value: Value::Text,
     }];
     let (before, rest) = options(ZONE, words)?;
     let zones = before.iter().filter_map(|(_, value)| value.as_deref());
     let zones = zones.map(zone_name).collect::<Result<Vec<_>, _>>()?;
-    let (name, rest) = rest.split_first().ok_or(Refusal::NoVerb)?;
-    let verb = table::ZONEADM
-        .iter()
-        .find(|verb| verb.name == *name)
-        .ok_or_else(|| Refusal::Verb(name.clone()))?;
+    let (verb, rest) = verb(rest)?;
     if zones.is_empty() {
         return Err(Refusal::NoZone);
     }
@@ -151,7 +155,28 @@ fn zoneadm(words: &[String]) -> Result<Task, Refusal> {
         _ => (rest, [].as_slice()),
     };
     let (set, operands) = options(verb.options, ours)?;
+    let is_path = |word: &String| word.starts_with('/');
     let (source, rest) = match (verb.rest, operands) {
+        (Rest::Words(least, most), words) => {
+            if words.len() < least {
+                return Err(Refusal::NoName);
+            }
+            let wrong = words.iter().enumerate();
+            let mut wrong = wrong.filter(|(at, word)| *at >= most || !is_plain(word));
+            match wrong.next() {
+                Some((_, word)) => return Err(Refusal::Word(word.clone())),
+                None => (None, words.to_vec()),
+            }
+        }
+        (Rest::Push, [stream, path]) if stream == STREAM && is_path(path) => {
+            (None, operands.to_vec())
+        }
+        (Rest::Pull, [paths @ .., stream])
+            if stream == STREAM && !paths.is_empty() && paths.iter().all(is_path) =>
+        {
+            (None, operands.to_vec())
+        }
+        (Rest::Push | Rest::Pull, _) => return Err(Refusal::Host(verb.name)),
         (Rest::Source, [source]) => (Some(zone_name(source)?), Vec::new()),
         (Rest::Name, [name]) if is_plain(name) => (None, vec![name.clone()]),
         (Rest::Source, []) => return Err(Refusal::OneZone),
@@ -175,7 +200,7 @@ fn zoneadm(words: &[String]) -> Result<Task, Refusal> {
 fn zlogin(words: &[String]) -> Result<Task, Refusal> {
     let (set, rest) = options(table::ZLOGIN, words)?;
     let (zone, command) = rest.split_first().ok_or(Refusal::OneZone)?;
-    let console = set.iter().any(|(option, _)| option.letter == 'C');
+    let console = set.iter().any(|(option, _)| option.letter == Some('C'));
     let verb = match (console, command) {
         (true, _) => "console",
         (_, []) => "login",
@@ -194,13 +219,15 @@ fn zlogin(words: &[String]) -> Result<Task, Refusal> {
 
 fn zonecfg(words: &[String]) -> Result<Task, Refusal> {
     const ZONE: Opt = Opt {
-        letter: 'z',
+        letter: Some('z'),
         long: None,
         value: Value::Text,
     };
     let known: Vec<Opt> = table::ZONECFG.iter().copied().chain([ZONE]).collect();
     let (set, rest) = options(&known, words)?;
-    let (zones, set): (Vec<_>, Vec<_>) = set.into_iter().partition(|(one, _)| one.letter == 'z');
+    let (zones, set): (Vec<_>, Vec<_>) = set
+        .into_iter()
+        .partition(|(one, _)| one.letter == Some('z'));
     let [(_, Some(zone))] = zones.as_slice() else {
         return Err(Refusal::OneZone);
     };
@@ -219,6 +246,20 @@ fn zone_name(text: &str) -> Result<ZoneName, Refusal> {
     text.parse().map_err(|_| Refusal::Name(text.to_owned()))
 }
 
+/// Returns the row of a subcommand, and the words after its name.
+fn verb(words: &[String]) -> Result<(&'static Verb, &[String]), Refusal> {
+    let (name, rest) = words.split_first().ok_or(Refusal::NoVerb)?;
+    let find = |name: &str| table::ZONEADM.iter().find(|verb| verb.name == name);
+    if let Some(verb) = find(name) {
+        return Ok((verb, rest));
+    }
+    let refused = || Refusal::Verb(name.clone());
+    let (second, rest) = rest.split_first().ok_or_else(refused)?;
+    let name = format!("{name} {second}");
+    let verb = find(&name).ok_or(Refusal::Verb(name))?;
+    Ok((verb, rest))
+}
+
 /// Returns true if a word can be a name and cannot be an option or a path.
 fn is_plain(text: &str) -> bool {
     let legal = |b: u8| b.is_ascii_alphanumeric() || b"_-.:".contains(&b);
@@ -235,8 +276,8 @@ fn options<'a>(known: &[Opt], words: &'a [String]) -> Result<(Set, &'a [String])
     let mut words = words;
     while let Some((word, behind)) = words.split_first() {
         if let Some(long) = word.strip_prefix("--") {
-            let option = known.iter().find(|one| one.long == Some(long));
-            set.push((*option.ok_or_else(|| Refusal::Option(word.clone()))?, None));
+            let (set_one, behind) = long_option(known, long, behind)?;
+            set.push(set_one);
             words = behind;
             continue;
         }
@@ -247,7 +288,7 @@ fn options<'a>(known: &[Opt], words: &'a [String]) -> Result<(Set, &'a [String])
         let mut letters = letters.chars();
         while let Some(letter) = letters.next() {
             let named = || format!("-{letter}");
-            let option = known.iter().find(|one| one.letter == letter);
+            let option = known.iter().find(|one| one.letter == Some(letter));
             let option = *option.ok_or_else(|| Refusal::Option(named()))?;
             if option.value == Value::None {
                 set.push((option, None));
@@ -278,11 +319,43 @@ fn options<'a>(known: &[Opt], words: &'a [String]) -> Result<(Set, &'a [String])
     Ok((set, words))
 }
 
-/// Returns the options as words, one word for each option and each value.
+/// Parses a long option, whose value is in the same word or in the next one. Returns the option and
+/// the words behind it.
+fn long_option<'a>(
+    known: &[Opt],
+    long: &str,
+    behind: &'a [String],
+) -> Result<((Opt, Option<String>), &'a [String]), Refusal> {
+    let (name, attached) = match long.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (long, None),
+    };
+    let named = || format!("--{name}");
+    let option = known.iter().find(|one| one.long == Some(name));
+    let option = *option.ok_or_else(|| Refusal::Option(named()))?;
+    match (option.value, attached) {
+        (Value::None, None) => Ok(((option, None), behind)),
+        (Value::Text, Some(value)) => Ok(((option, Some(value)), behind)),
+        (Value::Text, None) => {
+            let (value, behind) = behind
+                .split_first()
+                .ok_or_else(|| Refusal::NoValue(named()))?;
+            Ok(((option, Some(value.clone())), behind))
+        }
+        _ => Err(Refusal::Option(format!("--{long}"))),
+    }
+}
+
+/// Returns the options as words: a letter and its value are two words, a long option and its value
+/// are one.
 fn written(set: Set) -> Vec<String> {
-    set.into_iter()
-        .flat_map(|(option, value)| [format!("-{}", option.letter)].into_iter().chain(value))
-        .collect()
+    let words = |(option, value): (Opt, Option<String>)| match (option.letter, option.long, value) {
+        (Some(letter), _, value) => [format!("-{letter}")].into_iter().chain(value).collect(),
+        (None, Some(long), Some(value)) => vec![format!("--{long}={value}")],
+        (None, long, _) => long.map(|long| format!("--{long}")).into_iter().collect(),
+    };
+    let words: Vec<Vec<String>> = set.into_iter().map(words).collect();
+    words.concat()
 }
 
 #[cfg(test)]

@@ -22,6 +22,9 @@ fn allows(line: &str, list: &str) -> bool {
     parse(line).unwrap().is_allowed_by(Auths::of_list(list))
 }
 
+/// The users who see the use of a zone.
+const VIEWERS: [Auth; 4] = [Auth::Login, Auth::Manage, Auth::Config, Auth::Liveconfig];
+
 #[test]
 fn each_command_needs_what_its_row_says() {
     let manage = [
@@ -43,6 +46,11 @@ fn each_command_needs_what_its_row_says() {
         "snapshot monday",
         "rollback -nF before:upgrade-1.2",
         "destroy-snapshot monday",
+        "merge -n",
+        "beadm create -a -e old new",
+        "beadm activate --now new",
+        "beadm rename a b",
+        "beadm destroy -F a",
     ];
     let lines = manage.map(|rest| (format!("zoneadm -z web {rest}"), vec![Auth::Manage]));
     let more = [
@@ -51,6 +59,24 @@ fn each_command_needs_what_its_row_says() {
             vec![Auth::Manage, Auth::Liveconfig],
         ),
         ("zlogin web", vec![Auth::Login]),
+        ("zlogin --cwd /srv --env=A=1 web id", vec![Auth::Login]),
+        ("zoneadm -z web push -o www - /srv", vec![Auth::Login]),
+        ("zoneadm -z web pull -a /etc /srv -", vec![Auth::Login]),
+        (
+            "zoneadm -z web logs -f -n 5 console",
+            vec![Auth::Login, Auth::Manage],
+        ),
+        (
+            "zoneadm -z web snapshots --json",
+            vec![Auth::Login, Auth::Manage],
+        ),
+        (
+            "zoneadm -z web beadm list -H",
+            vec![Auth::Login, Auth::Manage],
+        ),
+        ("zoneadm -z web links -p", VIEWERS.to_vec()),
+        ("zoneadm -z web storage", VIEWERS.to_vec()),
+        ("zoneadm -z web rctl -j", VIEWERS.to_vec()),
         ("zlogin -C web", vec![Auth::Login]),
         ("zlogin -S web id", vec![Auth::Login]),
         ("zonecfg -z web", vec![Auth::Config]),
@@ -93,6 +119,19 @@ fn programs_get_words_that_can_be_read_in_one_way() {
             "-n -Q -e @ -l root web ls -l",
         ),
         ("zlogin web -C", "web -C"),
+        (
+            "zlogin --cwd /srv --env A=--now web id",
+            "--cwd=/srv --env=A=--now web id",
+        ),
+        (
+            "zoneadm -z a push -nao x - /srv",
+            "-z a push -n -a -o x - /srv",
+        ),
+        (
+            "zoneadm -z a beadm activate --now b",
+            "-z a beadm activate --now b",
+        ),
+        ("zoneadm -z a logs -n5 journal", "-z a logs -n 5 journal"),
         ("zlogin -l -C web", "-l -C web"),
         ("zonecfg -f- -zweb", "-z web -f -"),
         ("zonecfg -z web info -R /", "-z web info -R /"),
@@ -118,6 +157,23 @@ fn commands_outside_the_table_are_refused() {
         "zoneadm -z web mark incomplete",
         "zoneadm -z web mount",
         "zoneadm -z web unmount",
+        "zoneadm -z web beadm",
+        "zoneadm -z web beadm mount a /mnt",
+        "zoneadm -z web beadm mount a",
+        "zoneadm -z web beadm rename a",
+        "zoneadm -z web beadm create a/b",
+        "zoneadm -z web check",
+        "zoneadm -z web network",
+        "zoneadm -z web logs ../console",
+        // Paths of the host, or paths that are none.
+        "zoneadm -z web push /etc/shadow /tmp",
+        "zoneadm -z web push - tmp",
+        "zoneadm -z web push - /a /b",
+        "zoneadm -z web pull /etc/shadow /tmp",
+        "zoneadm -z web pull -",
+        "zoneadm -z web pull -o root /etc -",
+        "zlogin --cwd",
+        "zlogin --root=/ web",
         "zoneadm -z web list",
         // Globs and ranges, which zoneauthd does not resolve, and names that are no zone.
         "zoneadm -z w* boot",
@@ -205,17 +261,27 @@ fn commands_outside_the_table_are_refused() {
 
 #[test]
 fn table_rows_take_no_path() {
-    let texts = |options: &[Opt]| -> Vec<char> {
+    let texts = |options: &[Opt]| -> Vec<String> {
         let text = options.iter().filter(|one| one.value == Value::Text);
-        text.map(|one| one.letter).collect()
+        text.map(|one| match (one.letter, one.long) {
+            (Some(letter), _) => letter.to_string(),
+            (None, long) => long.unwrap_or_default().to_owned(),
+        })
+        .collect()
     };
     for verb in table::ZONEADM {
-        assert_eq!(texts(verb.options), [], "{}", verb.name);
+        // The number of lines, and the owner in the zone.
+        let expected: &[&str] = match verb.name {
+            "logs" => &["n"],
+            "push" => &["o"],
+            _ => &[],
+        };
+        assert_eq!(texts(verb.options), expected, "{}", verb.name);
         assert!(!verb.needs.is_empty(), "{}", verb.name);
     }
-    // The options for the escape character and for the user in the zone.
-    assert_eq!(texts(table::ZLOGIN), ['e', 'l']);
-    assert_eq!(texts(table::ZONECFG), []);
+    // The escape character, the user in the zone, and the folder and variables of the command.
+    assert_eq!(texts(table::ZLOGIN), ["e", "l", "cwd", "env"]);
+    assert_eq!(texts(table::ZONECFG), [""; 0]);
 }
 
 fn any_words() -> impl Strategy<Value = Vec<String>> {
