@@ -70,6 +70,10 @@ pub enum Verb {
     Export,
     /// Migrates the zone to another host.
     Migrate,
+    /// Copies files of the host into the zone.
+    Push,
+    /// Copies files of the zone to the host.
+    Pull,
 }
 
 /// The decision whether a state of the zone admits a verb.
@@ -117,6 +121,8 @@ impl Verb {
             Self::Beadm => "beadm",
             Self::Export => "export",
             Self::Migrate => "migrate",
+            Self::Push => "push",
+            Self::Pull => "pull",
         }
     }
 
@@ -196,6 +202,15 @@ impl Verb {
                 State::ShuttingDown | State::Down => invalid(),
                 State::Mounted if self != Self::Beadm => invalid(),
                 _ => Go,
+            },
+            Self::Push | Self::Pull => match state {
+                State::Installed | State::Running => Go,
+                State::Configured => before_installed(),
+                State::Incomplete => incomplete(),
+                State::Ready => Refuse(format!(
+                    "{self} needs a zone that is running or halted: boot or halt it first."
+                )),
+                _ => invalid(),
             },
             // Any process of the host may write to the root of a mounted zone. No command can
             // freeze a process of the host, so the root of a mounted zone cannot be copied

@@ -13,6 +13,7 @@ pub mod attach;
 pub mod boot;
 pub mod check;
 pub mod clone;
+pub mod copy;
 pub mod detach;
 pub mod environments;
 pub mod executor;

@@ -122,6 +122,48 @@ pub(crate) fn with_root<T: Send>(
     })
 }
 
+/// Calls `work` with the whole root of a halted zone, as the running zone has it: writable, with the
+/// inherited folders of the host mounted read-only. Devices and set-id bits have no effect. The
+/// root is visible only to this call. `scratch` may be any existing folder.
+pub(crate) fn with_whole_root<T: Send>(
+    stack: &Stack,
+    inherited: &[PathBuf],
+    scratch: &Path,
+    work: impl FnOnce(OwnedFd) -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    let harmless = MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOSUID;
+    let restrict = |mount: &OwnedFd, set, path: &Path| {
+        let attr = sys::mount::Attr {
+            set,
+            private: true,
+            ..sys::mount::Attr::default()
+        };
+        sys::mount::set_attr(mount, &attr, sys::mount::Extent::One, path).map_err(refused)
+    };
+    aside(|| {
+        let root = storage::assemble(stack, None, 0, scratch)?;
+        restrict(&root, harmless, scratch)?;
+        sys::mount::attach(&root, CWD, scratch).map_err(refused)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = openat(CWD, scratch, flags, Mode::empty());
+        let root = opened
+            .map_err(|errno| Error::Io(format!("open {}", scratch.display()), errno.into()))?;
+        for dir in inherited {
+            let shared =
+                sys::mount::open_tree(CWD, dir, sys::mount::Extent::One).map_err(refused)?;
+            restrict(&shared, harmless | MountAttrFlags::MOUNT_ATTR_RDONLY, dir)?;
+            let place = sys::root::open(&root, dir, flags)
+                .map_err(|errno| Error::Io(format!("open {}", dir.display()), errno.into()))?;
+            sys::mount::attach(&shared, &place, Path::new("")).map_err(refused)?;
+        }
+        let done = work(root)?;
+        // The written files must be on stable storage before success is reported.
+        let synced = fs::File::open(scratch).and_then(|open| Ok(rustix::fs::syncfs(open)?));
+        synced.map_err(Error::io(format!("sync {}", scratch.display())))?;
+        Ok(done)
+    })
+}
+
 /// Calls `work` in a mount namespace that ends with this call. The layers of a root are mounted
 /// separately for a moment, and the host must not see these mounts.
 pub(crate) fn aside<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {

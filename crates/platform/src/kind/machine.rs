@@ -37,6 +37,9 @@ impl ZoneKind for Machine {
             | Verb::DestroySnapshot => Err(Error::Refused(format!(
                 "{verb} cannot read the disks of a kernel zone: clone the zone, or use the tools of its guest."
             ))),
+            Verb::Push | Verb::Pull => Err(Error::Refused(format!(
+                "{verb} cannot reach the files of a kernel zone: copy over its network (scp), or small files with zlogin ZONE tar."
+            ))),
             _ => Ok(()),
         }
     }
