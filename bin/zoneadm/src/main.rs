@@ -10,6 +10,7 @@ mod attach;
 mod call;
 mod check;
 mod choose;
+mod copy;
 mod delegated;
 mod environments;
 mod inside;
@@ -91,6 +92,7 @@ fn run(call: &Call) -> u8 {
         "export" | "import" => transfer::run(call),
         "migrate" => migrate::run(call),
         "receive" => migrate::receive(call),
+        "push" | "pull" => copy::run(call),
         "links" => links::run(call),
         "logs" => logs::run(call),
         "rctl" => rctl::run(call),

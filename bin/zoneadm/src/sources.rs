@@ -7,6 +7,10 @@ use zone::images::Source;
 /// Resolves the paths of `-a`, `-b`, `-c` and `-d` of install and attach against the
 /// working directory of the caller. The names of container images stay as they are.
 pub fn resolve(verb: &str, words: &mut [String], folder: &Path) {
+    match verb {
+        "push" | "pull" => return resolve_copy(verb, words, folder),
+        _ => {}
+    }
     if !matches!(verb, "install" | "attach") {
         return;
     }
@@ -31,6 +35,30 @@ pub fn resolve(verb: &str, words: &mut [String], folder: &Path) {
     }
 }
 
+/// Resolves the paths of the host of push and pull: the sources of push, the destination of pull.
+fn resolve_copy(verb: &str, words: &mut [String], folder: &Path) {
+    let Some(last) = words.len().checked_sub(1) else {
+        return;
+    };
+    let (mut is_value, mut has_ended) = (false, false);
+    for (at, word) in words.iter_mut().enumerate() {
+        if std::mem::take(&mut is_value) {
+            continue;
+        }
+        match word.as_str() {
+            "-" => {}
+            "--" if !has_ended => has_ended = true,
+            option if !has_ended && option.starts_with('-') => {
+                // The value of -o may be attached, also behind other letters.
+                is_value = option.ends_with('o') && !option[1..].starts_with(['-', 'o']);
+                is_value |= option == "-o";
+            }
+            _ if (at == last) == (verb == "pull") => *word = absolute(word, folder),
+            _ => {}
+        }
+    }
+}
+
 fn absolute(path: &str, folder: &Path) -> String {
     let joined = match path.is_empty() || Source::is_image(path) {
         true => None,
@@ -43,6 +71,25 @@ fn absolute(path: &str, folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_paths_of_the_host_are_resolved() {
+        for (line, expected) in [
+            ("push a b/. /etc", "push /srv/a /srv/b/. /etc"),
+            ("push -o www a x", "push -o www /srv/a x"),
+            ("push -nSo www a x", "push -nSo www /srv/a x"),
+            ("push -owww a x", "push -owww /srv/a x"),
+            ("push -n -- -a /x", "push -n -- /srv/-a /x"),
+            ("push - /x", "push - /x"),
+            ("pull /etc a .", "pull /etc a /srv/."),
+            ("pull /etc -", "pull /etc -"),
+        ] {
+            let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let verb = words.remove(0);
+            resolve(&verb, &mut words, Path::new("/srv"));
+            assert_eq!(format!("{verb} {}", words.join(" ")), expected);
+        }
+    }
 
     #[test]
     fn relative_paths_begin_in_the_working_directory() {

@@ -321,6 +321,38 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         examples: &["zoneadm -z web1 links", "zoneadm -z 'web*' links -j"],
     },
     Subcommand {
+        name: "push",
+        form: "push [-n] [-a | -o user[:group]] [-S] [-r] path ... path | - path",
+        help: "Copies files and folders of the host into the zone, as cp -r does: into the last\n\
+               path if it is a folder, otherwise under that name. path/. is the content of a\n\
+               folder. Works in running and in halted zones; paths in the zone are absolute.\n\
+               A file that has the name is replaced. - reads a tar stream from standard input.\n\
+               Keeps modes, times, links, hard links, holes and attributes user.*; leaves out\n\
+               devices, FIFOs and sockets. Root of the zone owns the copies.\n\
+               \t-a       keeps the numbers of the owners\n\
+               \t-o user  gives the copies to this user of the zone\n\
+               \t-S       keeps set-id bits\n\
+               \t-r       with -: a path that is no folder is the new name of the only file",
+        examples: &[
+            "zoneadm -z web1 push site.conf /etc/nginx/conf.d",
+            "zoneadm -z web1 push -o www-data /srv/site/. /var/www",
+            "tar c site | zoneadm -z web1 push - /srv",
+        ],
+    },
+    Subcommand {
+        name: "pull",
+        form: "pull [-n] [-a] [-S] path ... path | path ... -",
+        help: "Copies files and folders of the zone to the host, with the rules of push. The caller\n\
+               owns the copies. - writes a tar stream to standard output, with the numbers that\n\
+               the owners have in the zone.\n\
+               \t-a  keeps the numbers of the owners\n\
+               \t-S  keeps set-id bits: programs of the zone may then get rights on the host",
+        examples: &[
+            "zoneadm -z web1 pull /var/log/nginx /tmp",
+            "zoneadm -z web1 pull /etc /home - | tar t",
+        ],
+    },
+    Subcommand {
         name: "logs",
         form: "logs [-f] [-j] [-n lines] [messages | console | journal ...]",
         help: "Prints the last lines of the messages of zoneadmd, of the zone's console, and of the\n\

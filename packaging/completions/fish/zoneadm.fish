@@ -39,6 +39,8 @@ function __zoneadm_states
         case storage; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
         case merge; printf 'installed\nready\nrunning\n'
         case links; printf 'configured\nincomplete\ninstalled\nready\nrunning\nshutting_down\ndown\nmounted\n'
+        case push; printf 'installed\nrunning\n'
+        case pull; printf 'installed\nrunning\n'
         case rctl; printf 'configured\nincomplete\ninstalled\nready\nrunning\nshutting_down\ndown\nmounted\n'
         case quota; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
         case apply; printf 'running\n'
@@ -77,6 +79,8 @@ function __zoneadm_all
     printf '%s\t%s\n' storage 'Shows how the zone\'s root is stored'
     printf '%s\t%s\n' merge 'Merges the layers below the zone\'s root until four are left'
     printf '%s\t%s\n' links 'Lists the zone\'s network links'
+    printf '%s\t%s\n' push 'Copies files and folders of the host into the zone, as cp -r does'
+    printf '%s\t%s\n' pull 'Copies files and folders of the zone to the host, with the rules of push'
     printf '%s\t%s\n' logs 'Prints the last lines of the messages of zoneadmd, of the zone\'s console, and of the journal of systemd in a running zone; with names, of these sources only'
     printf '%s\t%s\n' rctl 'Lists the zone\'s resource controls'
     printf '%s\t%s\n' quota 'Limits the space of files that the zone writes into its root, or removes the limit'
@@ -191,6 +195,16 @@ function __zoneadm_suboptions
         case links
             printf '%s\t%s\n' -p 'for programs: zonename:link:over:state:host:mac:mtu:received:sent:dropped:addresses'
             printf '%s\t%s\n' -j 'as JSON, with dropped packets by reason'
+        case push
+            printf '%s\t%s\n' -n 'show what would be done'
+            printf '%s\t%s\n' -a 'keeps the numbers of the owners'
+            printf '%s\t%s\n' -o 'gives the copies to this user of the zone'
+            printf '%s\t%s\n' -S 'keeps set-id bits'
+            printf '%s\t%s\n' -r 'with -: a path that is no folder is the new name of the only file'
+        case pull
+            printf '%s\t%s\n' -n 'show what would be done'
+            printf '%s\t%s\n' -a 'keeps the numbers of the owners'
+            printf '%s\t%s\n' -S 'keeps set-id bits: programs of the zone may then get rights on the host'
         case logs
             printf '%s\t%s\n' -f 'prints new lines as they come, until Ctrl-C'
             printf '%s\t%s\n' -j 'as JSON, an object for each line'
