@@ -29,7 +29,7 @@ pub(crate) fn pieces(file: impl AsFd, stat: &Stat) -> Result<Option<Vec<Piece>>,
             Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(None),
             Err(errno) => return Err(errno),
         };
-        let end = match list.len() + 1 < MAX_PIECES {
+        let end = match list.len() + 2 < MAX_PIECES {
             true => seek(&file, SeekFrom::Hole(begin))?.min(size),
             false => size,
         };
@@ -39,6 +39,13 @@ pub(crate) fn pieces(file: impl AsFd, stat: &Stat) -> Result<Option<Vec<Piece>>,
         }
         list.push((begin, end - begin));
         at = end;
+    }
+    // GNU tar takes the size of the file from the end of the last piece.
+    if list
+        .last()
+        .is_none_or(|(offset, length)| offset + length < size)
+    {
+        list.push((size, 0));
     }
     let is_whole = matches!(list.as_slice(), [(0, length)] if *length == size);
     Ok((!is_whole).then_some(list))
@@ -61,6 +68,11 @@ mod tests {
         let (offset, length) = *list.last().unwrap();
         assert!(offset <= 64 << 20 && offset + length == (64 << 20) + 3);
         assert!(list.iter().map(|(_, length)| length).sum::<u64>() < 1 << 20);
+        // A file that ends in a hole has an empty piece at its end.
+        file.set_len(1 << 30).unwrap();
+        let stat = rustix::fs::fstat(&file).unwrap();
+        let list = pieces(&file, &stat).unwrap().unwrap();
+        assert_eq!(list.last(), Some(&(1 << 30, 0)));
         let full = tempfile::tempfile().unwrap();
         full.write_at(&[7; 8192], 0).unwrap();
         let stat = rustix::fs::fstat(&full).unwrap();
