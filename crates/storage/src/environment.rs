@@ -10,6 +10,9 @@
 //! | | **rename `.half` to `snapshots/<new>`** | - |
 //! | rename | copy | both names |
 //! | | destroy the former | - |
+//! | add | seal the other dataset's top | as for a seal |
+//! | | make `.half`, with its reference on that layer | `.half`, removed when opened |
+//! | | **rename `.half` to `snapshots/<new>`** | - |
 //! | take | seal the other dataset's top | as for a seal |
 //! | | make `.half`, with its reference on that layer | `.half`, removed when opened |
 //! | | **exchange `.half` and `snapshots/<name>`** | the former as `.half`, removed when opened |
@@ -72,6 +75,19 @@ impl Dataset {
             self.drop_half()?
         };
         graves.iter().try_for_each(|grave| remove::bury(grave))
+    }
+
+    /// Makes a new snapshot of this dataset from the current content of `other`, a dataset that is
+    /// not mounted. `other` is not needed after this call.
+    pub fn add_as_snapshot(&self, name: &Name, other: &Self) -> Result<()> {
+        let layer = {
+            let _theirs = other.lock()?;
+            other.seal_short()?.layer
+        };
+        let _lock = self.lock()?;
+        self.refuse_snapshot(name)?;
+        self.half_on(&layer, name, None)?;
+        self.keep(name)
     }
 
     /// Returns the layers of a snapshot as a stack for reading, with the topmost layer in the

@@ -58,6 +58,38 @@ fn a_snapshot_takes_what_was_written_beside_it() {
 }
 
 #[test]
+fn a_dataset_becomes_a_new_snapshot_or_a_crash_leaves_none() {
+    let points = crash_everywhere(
+        |zones| {
+            drop(web(zones));
+            let other = Dataset::create(&zones.zone("aside")).unwrap();
+            write(&other, "a", "restored");
+        },
+        |zones| {
+            let other = Dataset::open(&zones.zone("aside")).unwrap();
+            let web = open(zones);
+            web.add_as_snapshot(&name("new"), &other).unwrap();
+            let again = web.add_as_snapshot(&name("new"), &other);
+            assert!(matches!(again, Err(Error::SnapshotExists { .. })));
+        },
+        mend,
+        |zones, at| {
+            let web = open(zones);
+            assert_eq!(read(&web, "a").as_deref(), Some("two"), "{at:?}");
+            let seen = names(&web);
+            assert!(at.is_some() || seen.contains(&"new".to_owned()), "{seen:?}");
+            for one in seen {
+                web.rollback(&name(&one)).unwrap();
+                let expected = if one == "new" { "restored" } else { "one" };
+                assert_eq!(read(&web, "a").as_deref(), Some(expected), "{at:?}");
+            }
+            leaves_nothing(zones, &["web", "aside"], at);
+        },
+    );
+    assert!(points >= 4, "{points}");
+}
+
+#[test]
 fn a_crash_in_a_rename_leaves_a_name() {
     let points = crash_everywhere(
         |zones| drop(web(zones)),
