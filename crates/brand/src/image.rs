@@ -18,6 +18,7 @@
 //! | [`directory`] | a directory of the host instead, or a container of LXC |
 //! | [`container`] | archives that hold container images |
 //! | [`init`] | the command of such an image, for the zone's init |
+//! | [`screen`] | the same rules for a tree that another program has written |
 //! | [`source`] | the options that name one |
 //! | [`unpack()`] | a root that is being populated: limits, and skipped members |
 
@@ -34,6 +35,7 @@ mod limits;
 mod member;
 pub mod pack;
 mod printable;
+mod screen;
 mod source;
 mod squashfs;
 mod unpack;
@@ -52,6 +54,7 @@ pub use content::Content;
 use decompress::Stream;
 pub use limits::{LIMITS, Limits};
 use printable::shown;
+pub use screen::{Screened, screen};
 pub use source::{Options, Source};
 use unpack::{Extent, Unpack};
 pub use zfs::ZfsStream;

@@ -27,9 +27,9 @@ pub use hooks::{Brand, HostFacts, Place};
 pub use identity::Identity;
 pub use image::pack::{Pack, Packed};
 pub use image::{
-    Content, Limits as ImageLimits, Source as ImageSource, ZfsStream, container, first_member,
-    init, remove_from, unpack as unpack_image, unpack_layer, unpack_part, unpack_stream,
-    unpack_within,
+    Content, Limits as ImageLimits, Screened, Source as ImageSource, ZfsStream, container,
+    first_member, init, remove_from, screen, unpack as unpack_image, unpack_layer, unpack_part,
+    unpack_stream, unpack_within,
 };
 pub use install::{Error, InstallRequest, Installed, Origin};
 pub use native::follow::{Followed, follow};

@@ -1,7 +1,7 @@
 //! Changes existing objects of a tree, for sources that build a root step by step.
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, XattrFlags};
@@ -9,6 +9,9 @@ use rustix::io::Errno;
 
 use super::{Tree, is};
 use crate::Error;
+
+/// Size of the kernel's longest list of attribute names, in bytes (`XATTR_LIST_MAX`).
+const MAX_ATTRIBUTE_NAMES: usize = 64 << 10;
 
 impl Tree {
     /// Renames an object. An existing object with the new name is replaced, as rename(2) does.
@@ -52,6 +55,32 @@ impl Tree {
             Err(Errno::OPNOTSUPP) => Ok(()),
             other => other.map_err(self.fail("set an attribute of", name)),
         }
+    }
+
+    /// Removes the extended attributes of `name` itself that `keeps` does not select. Returns the
+    /// number of removed attributes. A file system without attributes is not an error.
+    pub fn drop_attributes(&self, name: &Path, keeps: impl Fn(&str) -> bool) -> Result<u64, Error> {
+        let dropped = self.resolve(name, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty());
+        let dropped = dropped.and_then(|fd| {
+            // An O_PATH descriptor has no attributes of its own. Its link in /proc leads to the
+            // object itself, even if the object is a symbolic link.
+            let path = format!("/proc/thread-self/fd/{}", fd.as_raw_fd());
+            let mut names = vec![0; MAX_ATTRIBUTE_NAMES];
+            let length = match rustix::fs::listxattr(&path, &mut names[..]) {
+                Err(Errno::OPNOTSUPP) => return Ok(0),
+                length => length?,
+            };
+            let mut count = 0;
+            for key in names[..length].split(|&byte| byte == 0) {
+                let kept = std::str::from_utf8(key).is_ok_and(&keeps);
+                if !key.is_empty() && !kept {
+                    rustix::fs::removexattr(&path, key)?;
+                    count += 1;
+                }
+            }
+            Ok(count)
+        });
+        dropped.map_err(self.fail("look at the attributes of", name))
     }
 
     /// Opens an existing regular file for reading and writing.
