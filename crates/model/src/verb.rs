@@ -68,6 +68,8 @@ pub enum Verb {
     Beadm,
     /// Writes the whole zone into a file.
     Export,
+    /// Backs the whole zone up to a repository.
+    Backup,
     /// Migrates the zone to another host.
     Migrate,
     /// Copies files of the host into the zone.
@@ -120,6 +122,7 @@ impl Verb {
             Self::Attach => "attach",
             Self::Beadm => "beadm",
             Self::Export => "export",
+            Self::Backup => "backup",
             Self::Migrate => "migrate",
             Self::Push => "push",
             Self::Pull => "pull",
@@ -196,7 +199,7 @@ impl Verb {
                 State::Incomplete => incomplete(),
                 _ => invalid(),
             },
-            Self::Beadm | Self::Export | Self::Migrate => match state {
+            Self::Beadm | Self::Export | Self::Backup | Self::Migrate => match state {
                 State::Configured => before_installed(),
                 State::Incomplete => incomplete(),
                 State::ShuttingDown | State::Down => invalid(),

@@ -32,6 +32,7 @@ impl ZoneKind for Machine {
         match verb {
             Verb::Beadm
             | Verb::Export
+            | Verb::Backup
             | Verb::Snapshot
             | Verb::Rollback
             | Verb::DestroySnapshot => Err(Error::Refused(format!(
