@@ -49,6 +49,9 @@ pub type UpdaterError = Box<dyn std::error::Error + Send + Sync>;
 /// cannot be updated. The packages are given as `name=version`; an empty list means all packages.
 pub type Updater<'a> = &'a (dyn Fn(&Path, &[String]) -> Result<Script, UpdaterError> + Sync);
 
+/// Fills the empty root at a path and writes the manifest into the zonepath that holds this root.
+pub(crate) type Filler<'a> = &'a mut dyn FnMut(&Path) -> Result<(), Error>;
+
 /// The options of an attach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -128,15 +131,51 @@ pub fn attach(
     updater: Updater<'_>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Outcome, Error> {
-    let mut subject = match admit(host, zone, options)? {
+    attach_with(host, zone, options, None, updater, progress)
+}
+
+/// Attaches a zone whose root `filler` writes. The options have no source.
+///
+/// # Errors
+/// Fails as [`attach`] does, or with the error of `filler`. The zonepath then has no root.
+pub(crate) fn attach_filled(
+    host: &Host,
+    zone: &ZoneName,
+    options: &Options,
+    filler: Filler<'_>,
+    updater: Updater<'_>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Outcome, Error> {
+    attach_with(host, zone, options, Some(filler), updater, progress)
+}
+
+fn attach_with(
+    host: &Host,
+    zone: &ZoneName,
+    options: &Options,
+    filler: Option<Filler<'_>>,
+    updater: Updater<'_>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Outcome, Error> {
+    let is_new = options.source.is_some() || filler.is_some();
+    let mut subject = match admit(host, zone, options.force || is_new)? {
         Start::Go(subject) => subject,
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
     let config = subject.config(host)?;
     verify::before(host, &subject, &config, Verb::Attach)?;
     let path = subject.zonepath.clone();
-    if let Some(source) = &options.source {
-        fill(host, &subject, &config, source, progress)?;
+    let had_folder = path.exists();
+    let mut filled = Ok(());
+    if let Some(filler) = filler {
+        fill(host, &subject, &config, None, progress)?;
+        let root = path.join(ROOT);
+        filled = filler(&root).and_then(|()| {
+            let synced = fs::File::open(&root).and_then(|open| Ok(rustix::fs::syncfs(open)?));
+            synced.map_err(Error::io(format!("sync {}", root.display())))
+        });
+    } else if let Some(source) = &options.source {
+        fill(host, &subject, &config, Some(source), progress)?;
     } else if path.join(UNPACKING).exists() {
         return Err(Error::Refused(format!(
             "{}/root is of a command that was cut off while it unpacked or checked it: give attach -a or import again, or uninstall it.",
@@ -148,13 +187,17 @@ pub fn attach(
             subject.entry.zonepath.display()
         )));
     }
-    let attached = attach_root(host, &mut subject, &config, options, updater, progress);
-    if attached.is_err() && options.source.is_some() && !is_stored(host, zone) {
+    let attached =
+        filled.and_then(|()| attach_root(host, &mut subject, &config, options, updater, progress));
+    if attached.is_err() && is_new && !is_stored(host, zone) {
         // The files that this command unpacked belong to no zone. An error of their removal is
         // ignored, because the first error is reported.
         let _ = driver_at(&path).and_then(|driver| driver.destroy(&path));
         let _ = store::xml::manifest::remove(&path);
         let _ = store::atomic::remove(&path.join(UNPACKING));
+        if !had_folder {
+            let _ = fs::remove_dir(&path);
+        }
     }
     attached
 }
@@ -169,11 +212,11 @@ pub(crate) fn is_stored(host: &Host, zone: &ZoneName) -> bool {
     entry.is_some_and(|entry| entry.state == State::Installed)
 }
 
-fn admit(host: &Host, zone: &ZoneName, options: &Options) -> Result<Start, Error> {
+fn admit(host: &Host, zone: &ZoneName, without_manifest: bool) -> Result<Start, Error> {
     match Subject::admit(host, zone, Verb::Attach) {
         // A root that the administrator put into the zonepath by hand has no manifest, so its zone
         // looks like an incomplete one.
-        Err(error) if error.is_refusal() && (options.force || options.source.is_some()) => {
+        Err(error) if error.is_refusal() && without_manifest => {
             match Subject::admit_forced(host, zone, Verb::Attach)? {
                 Some(subject) => Ok(Start::Go(Box::new(subject))),
                 None => Err(error),
@@ -183,12 +226,13 @@ fn admit(host: &Host, zone: &ZoneName, options: &Options) -> Result<Start, Error
     }
 }
 
-/// Copies the content of an archive or a folder to the zone's root.
+/// Makes the zone's root, and copies the content of an archive or a folder to it. Without a source
+/// the root stays empty.
 fn fill(
     host: &Host,
     subject: &Subject,
     config: &Config,
-    source: &[String; 2],
+    source: Option<&[String; 2]>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), Error> {
     let path = subject.zonepath.clone();
@@ -198,24 +242,25 @@ fn fill(
         store::xml::manifest::remove(&path)?;
     } else if path.join(ROOT).exists() {
         return Err(Error::Refused(format!(
-            "{}/root is there already: attach it without {}, or move it away.",
+            "{}/root is there already: attach it{}, or move it away.",
             subject.entry.zonepath.display(),
-            source[0]
+            source.map_or_else(String::new, |source| format!(" without {}", source[0]))
         )));
+    }
+    let mut steps = vec![
+        Step::MakeZonepath { path: path.clone() },
+        Step::MarkUnpacking { path: path.clone() },
+        Step::MakeDataset { path: path.clone() },
+    ];
+    if let Some(source) = source {
+        let root = path.join(ROOT);
+        let options = source.to_vec();
+        steps.extend([Step::Unpack { root, options }, Step::Sync { path }]);
     }
     let plan = ZonePlan {
         zone: subject.entry.name.clone(),
         verb: Verb::Attach,
-        steps: vec![
-            Step::MakeZonepath { path: path.clone() },
-            Step::MarkUnpacking { path: path.clone() },
-            Step::MakeDataset { path: path.clone() },
-            Step::Unpack {
-                root: path.join(ROOT),
-                options: source.to_vec(),
-            },
-            Step::Sync { path },
-        ],
+        steps,
     };
     run(host, subject, config, &plan, progress)
 }

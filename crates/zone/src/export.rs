@@ -97,13 +97,13 @@ pub fn export(
 
 /// Calls `with` with a snapshot of a running zone, and removes the snapshot afterwards. If the
 /// process is killed meanwhile, [`clear`] removes the snapshot.
-fn of_running(
+pub(crate) fn of_running<T>(
     host: &Host,
     zone: &ZoneName,
     path: &Path,
     progress: &mut dyn FnMut(&str),
-    with: impl FnOnce(&Stack) -> Result<Packed, Error>,
-) -> Result<Packed, Error> {
+    with: impl FnOnce(&Stack) -> Result<T, Error>,
+) -> Result<T, Error> {
     if !driver_at(path)?.has_layers() {
         return Err(Error::Refused(
             "runs, and its root has no layers: halt it first.".to_owned(),
@@ -129,7 +129,7 @@ fn of_running(
     done
 }
 
-/// Prefix of the name of a snapshot that export makes.
+/// Prefix of the name of a snapshot that export or backup makes.
 const BEGINS: &str = "export-";
 
 /// Returns the path of the file that an export locks while it uses this snapshot.
@@ -137,7 +137,7 @@ fn at_work(host: &Host, name: &Name) -> PathBuf {
     host.root.run().join(format!("{name}.lock"))
 }
 
-/// Removes the snapshots of exports that were killed. The caller must hold the zone's lock.
+/// Removes the snapshots of exports and backups that were killed. The caller must hold the zone's lock.
 ///
 /// # Errors
 /// Fails if a snapshot cannot be removed. The next call tries again.

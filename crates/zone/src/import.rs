@@ -68,19 +68,7 @@ pub fn import(
             )));
         }
     };
-    let known = Index::load(&host.root)?.find(zone).is_some();
-    let config = match known {
-        true => xml::load(&host.root, zone)?,
-        false => configuration(&manifest, zone)?,
-    };
-    let mut reaches = reaches(&config);
-    reaches.extend(occupied(host, &config));
-    if !known && !options.trust && !reaches.is_empty() {
-        return Err(Error::Refused(format!(
-            "the configuration in the archive reaches into this host: {}; configure the zone first, or use import -t.",
-            reaches.join(", ")
-        )));
-    }
+    let (config, known) = accepted(host, zone, &manifest, options.trust, "import")?;
     if dry_run {
         let text = format!(
             "import zone {zone}:\n  {}unpack {} into {}/root\n  attach it\n",
@@ -91,9 +79,7 @@ pub fn import(
         return Ok(Outcome::Planned(text));
     }
     if !known {
-        xml::save_before_index(&host.root, &config)?;
-        let entry = Entry::configured(zone.clone(), config.zonepath());
-        executor::record_now(host, entry)?;
+        configure(host, &config)?;
     }
     let attaching = attach::Options {
         force: options.force,
@@ -108,7 +94,47 @@ pub fn import(
     attached
 }
 
-fn forget(host: &Host, zone: &ZoneName) -> Result<(), store::Error> {
+/// Returns the configuration with which a zone is made from a manifest, and true if this host has
+/// it already. `verb` is the subcommand in messages.
+///
+/// # Errors
+/// Fails with [`Error::Refused`] if the configuration is new, gives the zone parts of this host, and
+/// is not trusted.
+pub(crate) fn accepted(
+    host: &Host,
+    zone: &ZoneName,
+    manifest: &Manifest,
+    trust: bool,
+    verb: &str,
+) -> Result<(Config, bool), Error> {
+    if Index::load(&host.root)?.find(zone).is_some() {
+        return Ok((xml::load(&host.root, zone)?, true));
+    }
+    let config = configuration(manifest, zone)?;
+    let mut reaches = reaches(&config);
+    reaches.extend(occupied(host, &config));
+    if trust || reaches.is_empty() {
+        return Ok((config, false));
+    }
+    let from = match verb {
+        "import" => "archive",
+        _ => "backup",
+    };
+    Err(Error::Refused(format!(
+        "the configuration in the {from} reaches into this host: {}; configure the zone first, or use {verb} -t.",
+        reaches.join(", ")
+    )))
+}
+
+/// Stores a configuration as that of a new zone.
+pub(crate) fn configure(host: &Host, config: &Config) -> Result<(), Error> {
+    xml::save_before_index(&host.root, config)?;
+    let entry = Entry::configured(config.name().clone(), config.zonepath());
+    Ok(executor::record_now(host, entry)?)
+}
+
+/// Removes the configuration that [`configure`] has stored.
+pub(crate) fn forget(host: &Host, zone: &ZoneName) -> Result<(), store::Error> {
     index::update(&host.root, |index| {
         index.remove(zone);
         Ok::<_, store::Error>(())
