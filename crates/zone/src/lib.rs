@@ -4,12 +4,14 @@
 //! | folder | holds |
 //! |---|---|
 //! | this one | the verbs: install, clone, boot, halt, ... and their common code |
+//! | `backup` | backups in a repository of restic, and their restoration |
 //! | `service` | all zones when the host boots and shuts down |
 //! | `live` | changes of the configuration of a zone that runs |
 //! | `environments` | boot environments |
 //! | `images` | container images |
 
 pub mod attach;
+pub mod backup;
 pub mod boot;
 pub mod check;
 pub mod clone;
