@@ -9,12 +9,24 @@
 //! |---|---|
 //! | `settings` | the place of the repository, and its key |
 //! | `engine` | restic: its command lines, answers and errors |
+//! | `repository` | a repository, opened or made |
+//! | `moments` | the list of moments, and the choice of one |
 //! | `stage` | the folder that restic sees |
+//! | `take` | a zone as a new moment |
+//! | `upkeep` | the check of a repository, and the removal of old moments |
 
 #![allow(dead_code, reason = "the verbs that use it follow")]
 
 mod engine;
+mod moments;
+mod repository;
 mod settings;
 mod stage;
+mod take;
+mod upkeep;
 
+pub use moments::Moment;
+pub use repository::Backups;
 pub use settings::{Named, Repository};
+pub use take::{backup, plan};
+pub use upkeep::Keep;
