@@ -13,20 +13,24 @@
 //! | `moments` | the list of moments, and the choice of one |
 //! | `stage` | the folder that restic sees |
 //! | `take` | a zone as a new moment |
+//! | `restore` | a moment as a zone, or as a boot environment |
+//! | `files` | single files of a moment |
 //! | `upkeep` | the check of a repository, and the removal of old moments |
 
-#![allow(dead_code, reason = "the verbs that use it follow")]
-
 mod engine;
+mod files;
 mod moments;
 mod repository;
+mod restore;
 mod settings;
 mod stage;
 mod take;
 mod upkeep;
 
+pub use files::{Wanted, restore_files};
 pub use moments::Moment;
 pub use repository::Backups;
+pub use restore::{Options, restore};
 pub use settings::{Named, Repository};
 pub use take::{backup, plan};
 pub use upkeep::Keep;
