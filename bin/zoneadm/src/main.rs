@@ -7,6 +7,7 @@ mod act;
 mod again;
 mod apply;
 mod attach;
+mod backup;
 mod call;
 mod check;
 mod choose;
@@ -90,6 +91,7 @@ fn run(call: &Call) -> u8 {
         "network" => network::run(call),
         "beadm" => environments::run(call),
         "export" | "import" => transfer::run(call),
+        "backup" | "backups" | "restore" => backup::run(call),
         "migrate" => migrate::run(call),
         "receive" => migrate::receive(call),
         "push" | "pull" => copy::run(call),

@@ -150,6 +150,58 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         examples: &["zoneadm -z web1 import /srv/web1.tar.zst"],
     },
     Subcommand {
+        name: "backup",
+        form: "backup [-n] [-f] [-r repository] [-k keyfile]",
+        help: "Stores the zone in a repository of restic: encrypted, and without data that the\n\
+               repository has already. Stores a snapshot of a running zone. The repository is a\n\
+               folder or sftp:[user@]host:/path; the first backup makes it, with a new key, and\n\
+               notes both in /etc/zones/backup. Leaves out inherited directories and the data of\n\
+               fs resources.\n\
+               \t-f  reads every file again, also those with unchanged size and times\n\
+               \t-r  another repository than that of /etc/zones/backup\n\
+               \t-k  the file with the key of the repository",
+        examples: &[
+            "zoneadm -z web1 backup -r /srv/backup",
+            "zoneadm -z 'web*' backup",
+        ],
+    },
+    Subcommand {
+        name: "backups",
+        form: "backups [-j] [--check | --keep policy [-n]] [-r repository] [-k keyfile]",
+        help: "Lists the backups of the zones, the oldest first; without -z of all zones. ADDED is\n\
+               the size of the data that the repository did not have before.\n\
+               \t-j             as JSON\n\
+               \t--check        reads and verifies all data of the repository\n\
+               \t--keep policy  removes older backups: the number of backups to keep for each of\n\
+               \t               last, hourly, daily, weekly, monthly, yearly\n\
+               \t-n             prints the backups that --keep would remove",
+        examples: &[
+            "zoneadm backups",
+            "zoneadm backups --keep daily=7,weekly=4",
+            "zoneadm backups --check",
+        ],
+    },
+    Subcommand {
+        name: "restore",
+        form: "restore [-n] [-s backup] [-t] [-F | -u | -U] [-d directory] [-r repository] [-k keyfile] [path ...]",
+        help: "Restores a backup, by default the newest. Without paths: the whole zone, as import\n\
+               does. If the zone has a root, the backup becomes a new boot environment. With\n\
+               paths: these files and directories, into the zone, which may be running.\n\
+               \t-s backup     a backup of any zone by its id, or the newest of this zone whose\n\
+               \t              time begins so\n\
+               \t-t            accepts a configuration that uses file systems, devices or links\n\
+               \t              of this host, or more privileges\n\
+               \t-F            does not compare packages\n\
+               \t-u            updates packages that are too old, see attach\n\
+               \t-U            updates all packages\n\
+               \t-d directory  writes the files below this new directory of the host instead",
+        examples: &[
+            "zoneadm -z web1 restore /etc/nginx",
+            "zoneadm -z web1 restore -s 2026-11-24 -d /tmp/old /srv/data",
+            "zoneadm -z web1 restore -s 298e665f",
+        ],
+    },
+    Subcommand {
         name: "migrate",
         form: "migrate [-n] [-q] [-u] [-t type] [-c cipher] [-o option] [user@]host",
         help: "Moves the zone to another host, over ssh: the layers that host lacks, then the\n\

@@ -45,6 +45,7 @@ pub fn complain(text: &str, verb: Option<&str>) -> u8 {
 fn before(one: &Subcommand) -> &'static str {
     match one.name {
         "help" | "check" | "network" => "",
+        "backups" => "[-z zonename] ",
         _ => "-z zonename ",
     }
 }

@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use crate::run::run;
 use crate::{Host, Ran, start, wait_for};
 
+/// The server of sftp, from the package openssh-sftp-server.
+pub const SFTP_SERVER: &str = "/usr/lib/openssh/sftp-server";
+
 /// A host that is reached over ssh.
 #[derive(Debug)]
 pub struct Server {
@@ -107,7 +110,7 @@ impl Server {
             "ListenAddress 127.0.0.1\nPort {port}\nHostKey {0}/host\nPidFile none\n\
              AuthorizedKeysFile {0}/authorized\nStrictModes no\nUsePAM no\n\
              PermitRootLogin yes\nPasswordAuthentication no\nMaxStartups 100\n\
-             ForceCommand sh {0}/session\n",
+             ForceCommand sh {0}/session\nSubsystem sftp {SFTP_SERVER}\n",
             folder.display()
         );
         // Newer versions of sshd consist of several programs; these are their paths if the package
@@ -160,15 +163,21 @@ impl Server {
         self.command_to(here, zone, words, "root@127.0.0.1")
     }
 
-    fn command_to(&self, here: &Host, zone: &str, words: &[&str], to: &str) -> Command {
+    /// Returns the options with which ssh reaches this server.
+    #[must_use]
+    pub fn options(&self) -> [String; 5] {
         let folder = self.folder.display();
-        let options = [
+        [
             format!("Port={}", self.port),
             format!("IdentityFile={folder}/user"),
             format!("UserKnownHostsFile={folder}/known"),
             "StrictHostKeyChecking=no".to_owned(),
             "LogLevel=ERROR".to_owned(),
-        ];
+        ]
+    }
+
+    fn command_to(&self, here: &Host, zone: &str, words: &[&str], to: &str) -> Command {
+        let options = self.options();
         let mut all = vec!["-z", zone, "migrate"];
         for option in &options {
             all.extend(["-o", option]);

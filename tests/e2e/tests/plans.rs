@@ -138,7 +138,7 @@ fn differences(before: &Trace, after: &Trace) -> Vec<String> {
 
 /// The arguments after `zoneadm -z ZONE`, for a zone with a snapshot and a boot environment `be`.
 /// Each command line is tried in every state, also in states that refuse it.
-const LINES: [&str; 32] = [
+const LINES: [&str; 35] = [
     "install -n",
     "clone -n master",
     "clone -n -s old master",
@@ -149,6 +149,9 @@ const LINES: [&str; 32] = [
     "attach -n MANIFEST",
     "export -n ARCHIVE.new",
     "import -n ARCHIVE",
+    "backup -n -r /nowhere/repository",
+    "backups -n --keep last=1",
+    "restore -n",
     "ready -n",
     "boot -n",
     "boot -n -- -s",
@@ -325,9 +328,12 @@ fn try_all_states() {
     host.on("web", &["mark", "incomplete"]).quiet();
     tried.try_all(&host, "web", "incomplete");
     host.on("other", &["attach"]).quiet();
-    // These command lines need a root of another host, a kernel zone, or a host that answers.
+    // These command lines need a root of another host, a kernel zone, a repository of backups, or a
+    // host that answers.
     tried.assert_none_left(&[
         "detach -F -n",
+        "backups -n --keep last=1",
+        "restore -n",
         "suspend -n",
         "savecore -n",
         "migrate -n nowhere.invalid",
