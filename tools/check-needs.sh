@@ -83,6 +83,9 @@ need_test_tools() {
     have mkfs.btrfs || missing+=(btrfs-progs)
     have mkfs.xfs || missing+=(xfsprogs)
     have dnsmasq || missing+=(dnsmasq-base)
+    # The storage of backups, and the server of sftp for those over ssh. Neither runs as a service.
+    have restic || missing+=(restic)
+    [ -x /usr/lib/openssh/sftp-server ] || missing+=(openssh-sftp-server)
     # A database whose processes share memory: its programs alone, no server is set up.
     if [ -z "$(find /usr/lib/postgresql -name initdb 2>/dev/null)" ]; then
         mkdir -p /etc/postgresql-common/createcluster.d
