@@ -23,7 +23,7 @@ const MAX_FILE_BYTES: usize = 64 << 10;
 const MAX_GROUPS: usize = 64;
 
 /// The running program that /etc/zone.init names.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Command {
     pub(crate) pid: i32,
     /// The signal that asks the program to end.

@@ -7,6 +7,7 @@ use start::{Errno, Power, Reaped, Signal, SignalSet};
 use crate::command::{self, Command};
 use crate::console::{Digits, say};
 use crate::order;
+use crate::services;
 use crate::shutdown::shut_down;
 
 /// Path of the zone's own program that starts and stops its services.
@@ -62,6 +63,9 @@ pub(crate) fn run<'a>(name: &[u8], mut args: impl Iterator<Item = &'a [u8]>) -> 
     } else {
         command::run()
     };
+    if !single_user && program == Ok(None) {
+        services::run(services::Order::Start);
+    }
     let (power, program) = match program {
         Ok(program) => live(rc, program),
         Err(()) => (Power::Off, None),

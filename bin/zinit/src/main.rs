@@ -6,6 +6,8 @@
 //!   the switch. /bin/sh runs a file without `#!`. Boot argument `-s` (single user) skips
 //!   `/etc/rc.zone`. zinit does not wait for `/etc/rc.zone`: a zone without further processes still
 //!   counts as running.
+//! - It starts the services with a link in `/etc/rc2.d`, unless the boot is for a single user or the
+//!   zone exists for one program. See [`services`].
 //! - zinit also runs the program that `/etc/zone.init` names, if that file exists: the command of a
 //!   container image. The zone ends when the program ends. See [`command`].
 //! - Power off: SIGPWR, SIGTERM, SIGRTMIN+3 or +4. Reboot: SIGINT, SIGRTMIN+5.
@@ -28,6 +30,7 @@ mod command;
 mod console;
 mod life;
 mod order;
+mod services;
 mod shutdown;
 
 #[cfg(panic = "abort")]

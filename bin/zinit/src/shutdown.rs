@@ -1,10 +1,11 @@
 //! Shuts a zone down in fixed steps and in bounded time.
 //!
 //! 1. `/etc/rc.zone stop`, if executable: 10 s at most.
-//! 2. If the zone has a program (see [`command`]), the stop signal of that program:
+//! 2. The enabled services (see [`services`]): 10 s at most.
+//! 3. If the zone has a program (see [`command`]), the stop signal of that program:
 //!    10 s at most.
-//! 3. SIGTERM to all processes, and SIGCONT so that stopped processes receive SIGTERM: 5 s at most.
-//! 4. SIGKILL to the remaining processes.
+//! 4. SIGTERM to all processes, and SIGCONT so that stopped processes receive SIGTERM: 5 s at most.
+//! 5. SIGKILL to the remaining processes.
 //!
 //! A second order to shut down during these steps ends all waiting: a user who repeats the order is
 //! in a hurry. The first order decides between power off and reboot.
@@ -14,8 +15,9 @@ use start::{EVERYBODY, Power, Signal};
 use crate::command::{self, Command};
 use crate::console::say;
 use crate::life::{AWAITED, reap_all, report, run_rc};
+use crate::services;
 
-/// Timeout for rc.zone to stop the zone's services, in milliseconds.
+/// Timeout for rc.zone, and for the scripts of the enabled services, to stop, in milliseconds.
 const RC_TIMEOUT_MS: u64 = 10_000;
 /// Time between SIGTERM and SIGKILL, in milliseconds.
 const KILL_DELAY_MS: u64 = 5_000;
@@ -30,44 +32,28 @@ pub(crate) fn shut_down(power: Power, program: Option<Command>) {
     }]);
     let mut hurry = false;
     if let Some(rc) = run_rc(c"stop") {
-        let mut running = true;
-        let end = wait_while(RC_TIMEOUT_MS, || {
-            reap_all(|pid, status| {
-                if pid == rc {
-                    running = false;
-                    report(b"stop", status);
-                }
-            });
-            if running {
-                Left::Children
-            } else {
-                Left::Nobody
-            }
-        });
-        match end {
+        match wait_for(rc, |status| report(b"stop", status)) {
             End::Done => {}
             End::TooLong => say(&[b"/etc/rc.zone stop: takes too long, going on"]),
             End::Hurry => hurry = true,
         }
     }
 
+    let stopping = match program {
+        None if !hurry => services::run(services::Order::Stop),
+        _ => None,
+    };
+    if let Some(services) = stopping {
+        match wait_for(services, |_| {}) {
+            End::Done => {}
+            End::TooLong => say(&[b"/etc/rc0.d: takes too long, going on"]),
+            End::Hurry => hurry = true,
+        }
+    }
+
     if let Some(program) = program.filter(|_| !hurry) {
         let _ = start::send(program.pid, program.stop);
-        let mut running = true;
-        let end = wait_while(RC_TIMEOUT_MS, || {
-            reap_all(|pid, status| {
-                if pid == program.pid {
-                    running = false;
-                    command::report(status);
-                }
-            });
-            if running {
-                Left::Children
-            } else {
-                Left::Nobody
-            }
-        });
-        hurry = matches!(end, End::Hurry);
+        hurry = matches!(wait_for(program.pid, command::report), End::Hurry);
     }
 
     // send fails if no process is left.
@@ -103,6 +89,25 @@ enum End {
     Done,
     TooLong,
     Hurry,
+}
+
+/// Waits for the end of the child `child` for RC_TIMEOUT_MS at most, and passes its status to
+/// `ended`.
+fn wait_for(child: i32, mut ended: impl FnMut(i32)) -> End {
+    let mut running = true;
+    wait_while(RC_TIMEOUT_MS, || {
+        reap_all(|pid, status| {
+            if pid == child {
+                running = false;
+                ended(status);
+            }
+        });
+        if running {
+            Left::Children
+        } else {
+            Left::Nobody
+        }
+    })
 }
 
 /// Waits until `look` finds no process, the limit has passed, or another order to shut down

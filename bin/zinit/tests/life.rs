@@ -83,6 +83,11 @@ impl Zone {
     }
 
     fn start(rc: &str, mode: u32, boot_args: &[&str]) -> Self {
+        Self::start_with(rc, mode, boot_args, &[])
+    }
+
+    /// Starts a zone with these links to scripts of services: the path of the link, and the script.
+    fn start_with(rc: &str, mode: u32, boot_args: &[&str], links: &[(&str, &str)]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let path = root.path();
         for folder in ["etc", "usr", "dev"] {
@@ -99,6 +104,20 @@ impl Zone {
         let file = path.join("etc/rc.zone");
         between_starts(|| fs::write(&file, rc)).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        for (link, script) in links {
+            let (link, script) = (path.join(link), path.join(script));
+            for file in [&link, &script] {
+                fs::create_dir_all(file.parent().unwrap()).unwrap();
+            }
+            let text = "#!/bin/sh\necho $0 $1 $RUNLEVEL";
+            between_starts(|| fs::write(&script, text)).unwrap();
+            fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+            symlink(
+                Path::new("/etc/init.d").join(script.file_name().unwrap()),
+                link,
+            )
+            .unwrap();
+        }
 
         let mut unshare = Command::new("unshare");
         unshare
@@ -352,6 +371,27 @@ fn rc_zone_needs_no_interpreter_line_and_its_failure_is_told() {
     assert_eq!(zone.line(), "zinit: /etc/rc.zone start: exit status 3\n");
     zone.signal(SIGTERM);
     assert!(zone.ended().0.ends_with("stop: exit status 3\n"));
+}
+
+#[test]
+fn enabled_services_are_started_and_stopped_in_order() {
+    let links = [
+        ("etc/rc2.d/S02cron", "etc/init.d/cron"),
+        ("etc/rc2.d/S01ssh", "etc/init.d/ssh"),
+        ("etc/rc2.d/K01off", "etc/init.d/off"),
+        ("etc/rc0.d/K01cron", "etc/init.d/cron"),
+    ];
+    let mut zone = Zone::start_with("", 0o644, &[], &links);
+    assert_eq!(zone.line(), "/etc/rc2.d/S01ssh start 2\n");
+    assert_eq!(zone.line(), "/etc/rc2.d/S02cron start 2\n");
+    zone.signal(SIGTERM);
+    let rest = "zinit: power off\n/etc/rc0.d/K01cron stop 2\n".to_owned();
+    assert_eq!(zone.ended(), (rest, Some(SIGINT)));
+
+    // A boot for a single user starts none.
+    let mut zone = Zone::start_with("", 0o644, &["-s"], &links[1..2]);
+    zone.signal(SIGTERM);
+    assert_eq!(zone.ended(), ("zinit: power off\n".into(), Some(SIGINT)));
 }
 
 #[test]

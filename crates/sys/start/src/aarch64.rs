@@ -10,6 +10,7 @@ pub(crate) mod nr {
     pub(crate) const CHDIR: usize = 49;
     pub(crate) const OPENAT: usize = 56;
     pub(crate) const CLOSE: usize = 57;
+    pub(crate) const GETDENTS64: usize = 61;
     pub(crate) const READ: usize = 63;
     pub(crate) const WRITE: usize = 64;
     pub(crate) const EXIT_GROUP: usize = 94;

@@ -27,7 +27,8 @@ pub use entry::Arguments;
 #[doc(hidden)]
 pub use entry::begin;
 pub use process::{
-    Place, Power, Reaped, Strings, change_dir, clock_ms, exit, forget_terminal, is_executable,
-    keep_from_children, pid, read_file, reap, set_power, set_umask, spawn, spawn_as, write,
+    Place, Power, Reaped, Strings, change_dir, clock_ms, exit, forget_terminal, has_name,
+    is_executable, keep_from_children, pid, read_file, reap, set_power, set_umask, spawn, spawn_as,
+    write,
 };
 pub use signal::{EVERYBODY, Signal, SignalSet, anybody, block, send, wait};

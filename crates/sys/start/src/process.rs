@@ -351,6 +351,52 @@ pub fn read_file(path: &CStr, into: &mut [u8]) -> Result<usize, Errno> {
     done
 }
 
+/// Returns true if the folder `path` has an entry whose name begins with `first`. Returns false if
+/// the folder cannot be read.
+#[must_use]
+pub fn has_name(path: &CStr, first: u8) -> bool {
+    const AT_FDCWD: usize = -100isize as usize;
+    const O_CLOEXEC: usize = 0o2_000_000;
+    const O_NONBLOCK: usize = 0o4000;
+    let path = path.as_ptr().expose_provenance();
+    let args = [AT_FDCWD, path, O_CLOEXEC | O_NONBLOCK, 0, 0];
+    // SAFETY: `path` ends with a zero byte.
+    let Ok(fd) = check(unsafe { syscall(nr::OPENAT, args) }) else {
+        return false;
+    };
+    let mut entries = [0; 512];
+    let found = loop {
+        let place = entries.as_mut_ptr().expose_provenance();
+        // SAFETY: the pointer and the length are those of `entries`, which is mutably borrowed here.
+        match check(unsafe { syscall(nr::GETDENTS64, [fd, place, entries.len(), 0, 0]) }) {
+            Ok(0) | Err(_) => break false,
+            Ok(length) if begins_with(&entries[..length], first) => break true,
+            Ok(_) => {}
+        }
+    };
+    // SAFETY: this function opened the descriptor and does not use it again.
+    unsafe { syscall(nr::CLOSE, [fd, 0, 0, 0, 0]) };
+    found
+}
+
+/// Returns true if the name of one of these entries begins with `first`. The format of an entry is
+/// `struct linux_dirent64` of getdents64(2).
+fn begins_with(mut entries: &[u8], first: u8) -> bool {
+    /// The offsets of the length of an entry, of two bytes, and of its name.
+    const LENGTH: usize = 16;
+    const NAME: usize = 19;
+    while let Some(entry) = entries.get(..=NAME) {
+        if entry[NAME] == first {
+            return true;
+        }
+        let length = u16::from_ne_bytes([entry[LENGTH], entry[LENGTH + 1]]);
+        entries = entries
+            .get(usize::from(length).max(NAME)..)
+            .unwrap_or_default();
+    }
+    false
+}
+
 /// Replaces the program of this process by another one: execve(2). Returns only on failure. Both
 /// lists must end with a null pointer, and their other pointers must lead to existing strings.
 fn execute(path: &CStr, argv: &[*const c_char], envp: &[*const c_char]) -> Errno {
@@ -476,6 +522,19 @@ mod tests {
                 Reaped::NoChild => panic!("the child is gone"),
             }
         }
+    }
+
+    #[test]
+    fn finds_an_entry_by_the_first_letter_of_its_name() {
+        assert!(has_name(c"/", b'p'), "/proc");
+        assert!(!has_name(c"/", b'\x01'));
+        assert!(!has_name(c"/nowhere", b'p'));
+        assert!(!has_name(c"/proc/self/status", b'p'));
+        // A folder with more entries than one call of the kernel returns.
+        assert!(has_name(c"/proc", b'v'), "/proc/version");
+        assert!(!has_name(c"/proc", b'\x01'));
+        assert!(!begins_with(&[0; 20], b'x'));
+        assert!(!begins_with(&[b'x'; 19], b'x'));
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub(crate) mod nr {
     pub(crate) const SETGROUPS: usize = 116;
     pub(crate) const RT_SIGTIMEDWAIT: usize = 128;
     pub(crate) const REBOOT: usize = 169;
+    pub(crate) const GETDENTS64: usize = 217;
     pub(crate) const CLOCK_GETTIME: usize = 228;
     pub(crate) const EXIT_GROUP: usize = 231;
     pub(crate) const OPENAT: usize = 257;
