@@ -23,6 +23,10 @@ Examples:
         a sparse zone in /zones/web1 that shares the host's software
     zonecfg -z web1 'create -b; set autoboot=true'
         a zone with a whole root that boots with the host
+    zonecfg -z web1 create -t SYSsystemd
+        a zone with a root of its own that boots systemd, as a machine does
+    zonecfg -z web1 create -t SYSsmall
+        a sparse zone whose init, zinit, starts the enabled services
     zonecfg -z web1 'add fs; set dir=/data; set special=/srv/data; set type=lofs; end'
         the host's /srv/data as /data in the zone
     zonecfg -z web1 export > web1.cfg; zonecfg -z web2 -f web1.cfg

@@ -24,6 +24,8 @@ static BUILT_IN: &[(&str, &str)] = &[
     ("SYSdefault", include_str!("templates/SYSdefault.xml")),
     ("SYSblank", include_str!("templates/SYSblank.xml")),
     ("SYSlx", include_str!("templates/SYSlx.xml")),
+    ("SYSsmall", include_str!("templates/SYSsmall.xml")),
+    ("SYSsystemd", include_str!("templates/SYSsystemd.xml")),
     ("SYSsolaris", include_str!("templates/SYSsolaris.xml")),
     ("SYSsolaris-kz", include_str!("templates/SYSsolaris-kz.xml")),
 ];
@@ -151,12 +153,22 @@ mod tests {
             ("SYSdefault", "native", IpType::Exclusive, &[]),
             ("SYSblank", "native", IpType::Exclusive, &[]),
             ("SYSlx", "lx", IpType::Exclusive, &[]),
+            ("SYSsmall", "native", IpType::Exclusive, &["/usr"]),
+            ("SYSsystemd", "native", IpType::Exclusive, &[]),
         ] {
             let config = from(template, &["/usr"]).unwrap();
             assert_eq!(config.brand(), brand, "{template}");
             assert_eq!(config.ip_type(), ip_type, "{template}");
             let expected: Vec<_> = inherited.iter().map(std::path::PathBuf::from).collect();
             assert_eq!(config.inherited_dirs(), expected, "{template}");
+        }
+        for (template, init) in [
+            ("SUNWdefault", None),
+            ("SYSsmall", Some("zinit")),
+            ("SYSsystemd", Some("/lib/systemd/systemd")),
+        ] {
+            let config = from(template, &["/usr"]).unwrap();
+            assert_eq!(config.attr("init"), init, "{template}");
         }
         let unmerged = from("SUNWdefault", &["/usr", "/lib", "/bin"]).unwrap();
         assert_eq!(unmerged.inherited_dirs().len(), 3);

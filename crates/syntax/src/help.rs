@@ -80,7 +80,9 @@ fn examples(name: &str) -> &'static str {
     match name {
         "add" => "add fs\nadd options ro          (in the resource fs)",
         "clear" => "clear bootargs",
-        "create" => "create\ncreate -b\ncreate -t SUNWlx",
+        "create" => {
+            "create\ncreate -b\ncreate -t SYSsmall            (the host's software, the small init zinit)\ncreate -t SYSsystemd          (a root of its own, systemd as on a machine)\ncreate -t SUNWlx              (another distribution)"
+        }
         "export" => "export -f /root/web1.cfg",
         "info" => "info\ninfo autoboot\ninfo fs dir=/data",
         "remove" => "remove fs dir=/data\nremove options ro       (in the resource fs)",

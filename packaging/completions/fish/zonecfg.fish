@@ -70,7 +70,7 @@ function __zonecfg_resources
     printf '%s\t%s\n' rctl 'A resource control of the zone'
 end
 function __zonecfg_templates
-    printf 'SUNWdefault\nSUNWblank\nSUNWlx\nSYSdefault\nSYSblank\nSYSlx\nSYSsolaris\nSYSsolaris-kz\n'
+    printf 'SUNWdefault\nSUNWblank\nSUNWlx\nSYSdefault\nSYSblank\nSYSlx\nSYSsmall\nSYSsystemd\nSYSsolaris\nSYSsolaris-kz\n'
 end
 
 # The properties of the zone (global) or of a resource: all, those that clear takes,
