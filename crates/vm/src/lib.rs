@@ -29,6 +29,7 @@
 pub mod agent;
 pub mod base64;
 pub mod dump;
+pub mod fat;
 pub mod firmware;
 pub mod full;
 pub mod image;
