@@ -11,6 +11,7 @@
 
 pub mod boot;
 pub mod bootstrap;
+pub mod first_boot;
 mod foreign;
 mod hooks;
 pub mod identity;
