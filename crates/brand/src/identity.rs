@@ -122,7 +122,7 @@ pub fn apply(top: &Path, layers: &[PathBuf], identity: &Identity) -> Result<(), 
 
 /// Returns the hosts file of a zone called `name`: the given file with the line of 127.0.1.1
 /// replaced, or a new file.
-fn hosts_for(existing: Option<&[u8]>, name: &str) -> Vec<u8> {
+pub(crate) fn hosts_for(existing: Option<&[u8]>, name: &str) -> Vec<u8> {
     let own = format!("127.0.1.1\t{name}\n");
     let Some(existing) = existing else {
         let loopback = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
@@ -180,6 +180,45 @@ impl Stack {
             Some((tree, _)) => Ok(tree.read(name, limit)?.map(|(content, _)| content)),
             None => Ok(None),
         }
+    }
+
+    /// Returns the content of a file with its owner and mode.
+    pub(crate) fn read_with_meta(
+        &self,
+        name: &Path,
+        limit: u64,
+    ) -> Result<Option<(Vec<u8>, Meta)>, Error> {
+        match self.find(name)? {
+            Some((tree, _)) => {
+                let found = tree.read(name, limit)?;
+                Ok(found.map(|(content, stat)| (content, Meta::of(&stat))))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Returns true if the root has one of these names.
+    pub(crate) fn has_any(&self, names: &[&str]) -> Result<bool, Error> {
+        for name in names {
+            if self.find(Path::new(name))?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Makes a folder in the top, with its missing parents, or sets the owner and mode of the folder
+    /// that is there.
+    pub(crate) fn folder(&mut self, name: &Path, meta: Meta) -> Result<(), Error> {
+        self.make_parents(&name.join("file"))?;
+        self.top.make_dir(name, meta).map(|_| ())
+    }
+
+    /// Makes a symbolic link in the top, and replaces whatever is there.
+    pub(crate) fn link(&mut self, name: &Path, target: &Path) -> Result<(), Error> {
+        self.make_parents(name)?;
+        self.top.remove(name)?;
+        self.top.symlink(name, target, 0, 0)
     }
 
     /// Writes a file to the top, and replaces whatever is there.
