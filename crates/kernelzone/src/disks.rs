@@ -269,6 +269,23 @@ pub(crate) fn add_cd(disks: &mut Vec<Files>, cd: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// Returns a raw disk that the guest cannot write to, behind the given disks.
+pub(crate) fn read_only(disks: &[Files], path: &Path) -> Result<Files, Error> {
+    let last = disks.iter().map(|files| files.disk.id).max();
+    let part = part(path, Format::Raw)
+        .map_err(Error::io(format!("look at the disk {}", path.display())))?;
+    Ok(Files {
+        disk: Disk {
+            id: last.map_or(0, |last| last.saturating_add(1)),
+            kind: Kind::Disk,
+            boot: None,
+            read_only: true,
+            parts: vec![part],
+        },
+        paths: vec![path.to_owned()],
+    })
+}
+
 fn part(path: &Path, format: Format) -> std::io::Result<Part> {
     let kind = fs::symlink_metadata(path)?.file_type();
     // Names of disks below /dev are symbolic links.

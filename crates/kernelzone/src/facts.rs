@@ -19,6 +19,7 @@ use vm::program::Qemu;
 use crate::USER;
 use crate::disks::{self, Added, Files};
 use crate::record::{Record, Start};
+use crate::seed;
 use crate::uefi::{self, Flash};
 use host::{Error, Host, devices, spawn};
 use subject::Subject;
@@ -67,6 +68,7 @@ pub fn find(host: &Host, subject: &Subject, config: &Config, added: Added) -> Re
     if let Start::Installer { cd } = &record.start {
         disks::add_cd(&mut found, cd)?;
     }
+    seed::add(&mut found, &subject.zonepath)?;
     let files = found.iter().map(|disk| disk.paths.len()).sum();
     if let Some(why) = disks::why_too_many(files, config) {
         return Err(Error::Refused(format!("{why}.")));

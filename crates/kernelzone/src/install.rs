@@ -576,6 +576,7 @@ pub fn remove(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyEr
     }
     paths.push(image::own_key_path(zonepath));
     paths.push(zonepath.join(uefi::FILE));
+    paths.push(zonepath.join(crate::seed::FILE));
     // The record is removed last, because it lists the files.
     paths.push(zonepath.join(FILE));
     for path in paths {

@@ -12,6 +12,7 @@
 //! | `image` | the image of a suspended machine, and the conditions for its use |
 //! | `install` | installs from an image, a root, or the host's own distribution |
 //! | `loader` | whether a disk is made for a BIOS or for UEFI firmware |
+//! | `seed` | the disk with the seed of cloud-init |
 //! | `uefi` | UEFI firmware, and the keys of secure boot |
 //! | `new_file` | makes the files of a machine in the zonepath |
 //! | `clone` | makes the disks of a clone without a copy |
@@ -27,6 +28,7 @@ mod loader;
 pub mod login;
 mod new_file;
 pub mod record;
+pub mod seed;
 pub mod uefi;
 
 /// The user id in the zone under which QEMU runs.

@@ -16,6 +16,7 @@ use store::lock::{self, Wait, ZoneLock};
 use store::xml;
 
 use crate::executor::{self, Work};
+use crate::first_boot::Given;
 use crate::{suspend, verify};
 use host::{Error, Host};
 use platform::kind;
@@ -29,8 +30,8 @@ pub struct Origin {
     config: Config,
     /// The snapshot that is cloned instead of the present root of the zone.
     snapshot: Option<Name>,
-    /// The folder with files that each clone gets.
-    profile: Option<PathBuf>,
+    /// The settings for the first boot of each clone.
+    profile: Option<Given>,
     _lock: ZoneLock,
 }
 
@@ -82,37 +83,15 @@ impl Origin {
         })
     }
 
-    /// Gives each clone the files in a folder of the host. These files also replace files of the
-    /// clone's identity, such as its host name.
+    /// Gives each clone the settings at a path of the host for its first boot: profiles, a seed for
+    /// cloud-init, or files. They also replace files of the clone's identity, such as its host name.
     ///
     /// # Errors
-    /// Fails with [`Error::Source`] if the path is not a folder, or not absolute.
+    /// Fails with [`Error::Source`] if the path is not absolute, or leads to no settings.
     pub fn with_profile(mut self, profile: PathBuf) -> Result<Self, Error> {
-        check_profile(&profile).map_err(|error| Error::Source(error.to_string()))?;
-        self.profile = Some(profile);
+        let given = Given::at(profile).map_err(|error| Error::Source(error.to_string()))?;
+        self.profile = Some(given);
         Ok(self)
-    }
-}
-
-/// The reason why a path cannot be used as a profile.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BadProfile {
-    /// The path is relative, so its meaning would depend on the working directory of the command.
-    #[error("profile {}: the path must be absolute.", .0.display())]
-    Relative(PathBuf),
-    /// The path is not a folder.
-    #[error("profile {} is not a directory.", .0.display())]
-    NoFolder(PathBuf),
-}
-
-/// Fails if a path cannot be used as a profile.
-pub(crate) fn check_profile(profile: &Path) -> Result<(), BadProfile> {
-    if !profile.is_absolute() {
-        return Err(BadProfile::Relative(profile.to_owned()));
-    }
-    match profile.is_dir() {
-        true => Ok(()),
-        false => Err(BadProfile::NoFolder(profile.to_owned())),
     }
 }
 
@@ -202,6 +181,9 @@ pub fn prepare(
     }
     verify::before(host, &subject, &config, Verb::Clone)?;
     let uuid = executor::new_uuid()?;
+    if let Some(given) = &origin.profile {
+        given.check(&config, uuid)?;
+    }
     let plan = plan(&subject, origin, uuid);
     if dry_run {
         if new {
@@ -402,10 +384,10 @@ fn plan(subject: &Subject, origin: &Origin, uuid: Uuid) -> ZonePlan {
             },
         ],
     };
-    if let Some(profile) = origin.profile.clone() {
+    if let Some(given) = origin.profile.clone() {
         let stored = plan.steps.len() - 1;
         plan.steps
-            .insert(stored, Step::LayProfile { path, profile });
+            .insert(stored, given.step(&origin.config, path, uuid));
     }
     plan
 }

@@ -227,6 +227,20 @@ impl Work<'_> {
                 let stack = driver_at(path)?.stack(path)?;
                 Ok(brand::identity::lay(&stack.top, &stack.lowers, profile)?)
             }
+            Step::ApplyProfile { path, profile } => self.apply_profile(path, profile),
+            Step::LaySeed { path, seed, uuid } => {
+                let seed = crate::first_boot::read_seed(seed, &self.entry.name, *uuid)?;
+                let stack = driver_at(path)?.stack(path)?;
+                Ok(brand::first_boot::seed::write(
+                    &seed,
+                    &stack.top,
+                    &stack.lowers,
+                )?)
+            }
+            Step::MakeSeedDisk { path, seed, uuid } => {
+                let seed = crate::first_boot::read_seed_of_guest(seed, self.config, *uuid)?;
+                Ok(kernelzone::seed::make(path, &seed)?)
+            }
             Step::Sync { path } => {
                 let folder = fs::File::open(path)?;
                 Ok(rustix::fs::syncfs(&folder)?)

@@ -8,6 +8,7 @@ use model::{Config, State, Uuid, Verb, ZoneName};
 use storage::ROOT;
 
 use crate::executor::{self, Outcome, Work};
+use crate::first_boot::Given;
 use crate::images::Request;
 use crate::images::wanted::{Named, Wanted, without_t};
 use crate::verify;
@@ -37,11 +38,15 @@ pub fn install(
     let uuid = executor::new_uuid()?;
     let (profile, options) = profile_of(&without_t(options))?;
     let kind = kind::of(&config);
-    let options = kind.install_options(&options, profile.as_deref())?;
+    let options = kind.install_options(&options)?;
+    if let Some(given) = &profile {
+        given.check(&config, uuid)?;
+    }
     let wanted = Wanted::read(&options.root)?;
     let init = wanted.init;
     let (source, import) = source(host, &subject, &config, wanted, options.root)?;
     let own = kind.own_new_root(subject.zonepath.clone(), uuid, options.machine);
+    let profile = profile.map(|given| given.step(&config, subject.zonepath.clone(), uuid));
     let plan = plan(&subject, source, init, profile, own, uuid);
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
@@ -103,9 +108,9 @@ fn refused(error: brand::Error) -> Error {
     }
 }
 
-/// Removes `-c DIR` and `-p DIR` from the options. DIR is a folder of files that replace the zone's
-/// own files, including files of its identity. Returns this folder and the other options.
-fn profile_of(options: &[String]) -> Result<(Option<PathBuf>, Vec<String>), Error> {
+/// Removes `-c PATH` and `-p PATH` from the options. PATH names the settings for the first boot.
+/// Returns them and the other options.
+fn profile_of(options: &[String]) -> Result<(Option<Given>, Vec<String>), Error> {
     let (mut profile, mut rest) = (None, Vec::new());
     let mut words = options.iter().peekable();
     while let Some(word) = words.next() {
@@ -116,8 +121,8 @@ fn profile_of(options: &[String]) -> Result<(Option<PathBuf>, Vec<String>), Erro
             continue;
         }
         let path = words.next().map(PathBuf::from).unwrap_or_default();
-        crate::clone::check_profile(&path).map_err(|error| Error::Usage(error.to_string()))?;
-        if profile.replace(path).is_some() {
+        let given = Given::at(path).map_err(|error| Error::Usage(error.to_string()))?;
+        if profile.replace(given).is_some() {
             return Err(Error::Usage("give one profile, once".to_owned()));
         }
     }
@@ -140,7 +145,7 @@ fn plan(
     subject: &Subject,
     source: Source,
     init: bool,
-    profile: Option<PathBuf>,
+    profile: Option<Step>,
     own: Step,
     uuid: Uuid,
 ) -> ZonePlan {
@@ -171,10 +176,6 @@ fn plan(
             },
         ],
     };
-    let profile = profile.map(|profile| Step::LayProfile {
-        path: path.clone(),
-        profile,
-    });
     steps.push(Step::Begin { uuid });
     steps.push(Step::MakeZonepath { path: path.clone() });
     steps.extend(root);

@@ -20,6 +20,7 @@ pub mod detach;
 pub mod environments;
 pub mod executor;
 pub mod export;
+mod first_boot;
 pub mod halt;
 pub mod images;
 pub mod import;

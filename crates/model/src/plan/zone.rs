@@ -217,6 +217,31 @@ pub enum Step {
         /// The folder of the host.
         profile: PathBuf,
     },
+    /// Applies a profile of Solaris to the zone's root.
+    ApplyProfile {
+        /// The zonepath of the zone.
+        path: PathBuf,
+        /// The profile on the host, or the folder of profiles.
+        profile: PathBuf,
+    },
+    /// Writes a seed for the cloud-init in the zone's root.
+    LaySeed {
+        /// The zonepath of the zone.
+        path: PathBuf,
+        /// The folder of the host with the files of the seed.
+        seed: PathBuf,
+        /// The uuid of the zone, by which cloud-init recognises a new instance.
+        uuid: Uuid,
+    },
+    /// Makes the disk on which cloud-init in a guest finds its seed.
+    MakeSeedDisk {
+        /// The zonepath of the zone.
+        path: PathBuf,
+        /// The folder of the host with the files of the seed.
+        seed: PathBuf,
+        /// The uuid of the zone, by which cloud-init recognises a new instance.
+        uuid: Uuid,
+    },
     /// Writes all changes of one file system to stable storage.
     Sync {
         /// A path on that file system.
@@ -381,6 +406,24 @@ impl fmt::Display for Step {
                 "copy the contents of {} into {}/root",
                 profile.display(),
                 path.display()
+            ),
+            Self::ApplyProfile { path, profile } => write!(
+                f,
+                "apply the profile {} to {}/root",
+                profile.display(),
+                path.display()
+            ),
+            Self::LaySeed { path, seed, .. } => write!(
+                f,
+                "give cloud-init in {}/root the seed {}",
+                path.display(),
+                seed.display()
+            ),
+            Self::MakeSeedDisk { path, seed, .. } => write!(
+                f,
+                "make a disk for cloud-init at {} with the seed {}",
+                path.display(),
+                seed.display()
             ),
             Self::Sync { path } => write!(f, "sync the file system of {}", path.display()),
             Self::DestroyDataset { path } => {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use brand::BootSpec;
+use brand::first_boot::Kind;
 use model::plan::{BootPlan, Init, Step};
 use model::{Config, Uuid, Verb, ZoneName};
 use store::index::Entry;
@@ -41,15 +42,19 @@ impl ZoneKind for Container {
         Ok(Vec::new())
     }
 
-    fn install_options(
-        &self,
-        options: &[String],
-        _: Option<&Path>,
-    ) -> Result<InstallOptions, Error> {
+    fn install_options(&self, options: &[String]) -> Result<InstallOptions, Error> {
         Ok(InstallOptions {
             root: options.to_vec(),
             machine: None,
         })
+    }
+
+    fn admit_settings(&self, _: &Kind) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn give_seed(&self, path: PathBuf, seed: PathBuf, uuid: Uuid) -> Step {
+        Step::LaySeed { path, seed, uuid }
     }
 
     fn own_new_root(&self, path: PathBuf, uuid: Uuid, _: Option<Vec<String>>) -> Step {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use brand::BootSpec;
+use brand::first_boot::Kind;
 use model::plan::{BootPlan, DeviceNode, Init, Step};
 use model::{Config, Uuid, Verb, ZoneName};
 use store::index::Entry;
@@ -89,15 +90,20 @@ pub trait ZoneKind: fmt::Debug + Sync {
         verb: Verb,
     ) -> Result<Vec<String>, Error>;
 
-    /// Sorts the options of an install, and checks them together with a profile.
+    /// Sorts the options of an install.
     ///
     /// # Errors
     /// Fails with [`Error::Usage`] for options that this kind of zone does not support.
-    fn install_options(
-        &self,
-        options: &[String],
-        profile: Option<&Path>,
-    ) -> Result<InstallOptions, Error>;
+    fn install_options(&self, options: &[String]) -> Result<InstallOptions, Error>;
+
+    /// Refuses settings of `install -c` and `clone -c` that this kind of zone cannot have.
+    ///
+    /// # Errors
+    /// Fails with [`Error::Usage`].
+    fn admit_settings(&self, settings: &Kind) -> Result<(), Error>;
+
+    /// Returns the step that gives cloud-init the seed in the folder `seed` of the host.
+    fn give_seed(&self, path: PathBuf, seed: PathBuf, uuid: Uuid) -> Step;
 
     /// Returns the step that adapts a new root to the zone. `machine` has the install options for
     /// disks.

@@ -4,6 +4,7 @@ mod resume;
 
 use std::path::{Path, PathBuf};
 
+use brand::first_boot::Kind;
 use brand::kz::Options;
 use brand::{BootSpec, InitProgram, ShutdownSignals};
 use model::plan::{BootPlan, Init, Step};
@@ -74,11 +75,7 @@ impl ZoneKind for Machine {
         Ok(problems)
     }
 
-    fn install_options(
-        &self,
-        options: &[String],
-        profile: Option<&Path>,
-    ) -> Result<InstallOptions, Error> {
+    fn install_options(&self, options: &[String]) -> Result<InstallOptions, Error> {
         let usage = |text: &str| Error::Usage(text.to_owned());
         if options.iter().any(|word| word.starts_with("-i")) {
             return Err(usage(
@@ -89,15 +86,23 @@ impl ZoneKind for Machine {
             true => Error::Usage(error.to_string()),
             false => Error::Brand(error),
         })?;
-        if profile.is_some() {
-            return Err(usage(
-                "-c and -p put files into the root of a zone; that of a kernel zone is on its disk",
-            ));
-        }
         Ok(InstallOptions {
             root: Vec::new(),
             machine: Some(options.to_vec()),
         })
+    }
+
+    fn admit_settings(&self, settings: &Kind) -> Result<(), Error> {
+        match settings {
+            Kind::Seed => Ok(()),
+            Kind::Files | Kind::Profiles(_) => Err(Error::Usage(
+                "the root of a kernel zone is on its disk: -c takes a directory with user-data, which cloud-init in the guest reads".to_owned(),
+            )),
+        }
+    }
+
+    fn give_seed(&self, path: PathBuf, seed: PathBuf, uuid: Uuid) -> Step {
+        Step::MakeSeedDisk { path, seed, uuid }
     }
 
     /// The identity of the guest is stored on its disk.

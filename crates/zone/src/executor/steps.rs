@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use brand::first_boot::{self, Kind};
 use brand::{Identity, InstallRequest};
 use model::{State, Uuid};
 use storage::driver_at;
@@ -60,6 +61,24 @@ impl Work<'_> {
             &stack.top,
             &stack.lowers,
             &config.command,
+        )?)
+    }
+
+    /// Applies a profile of Solaris, and prints a line for each part of it that has no effect.
+    pub(super) fn apply_profile(&mut self, path: &Path, profile: &Path) -> Result<(), AnyError> {
+        let Kind::Profiles(paths) = first_boot::kind_of(profile)? else {
+            return Err(format!("{}: no longer a profile", profile.display()).into());
+        };
+        let settings = first_boot::read(&paths)?;
+        for remark in &settings.remarks {
+            (self.progress)(remark);
+        }
+        let stack = driver_at(path)?.stack(path)?;
+        Ok(first_boot::apply(
+            &settings,
+            self.config,
+            &stack.top,
+            &stack.lowers,
         )?)
     }
 
