@@ -23,7 +23,7 @@ use crate::console::Console;
 use crate::credentials::{become_root, become_user, limit_privileges};
 use crate::folders::{HELD, NODES, ROOT};
 use crate::proc::File;
-use crate::{kernel, place};
+use crate::{host_name, kernel, place};
 use host::flatten;
 use host::volumes::relative;
 use subject::names;
@@ -333,10 +333,10 @@ fn populate_dev(names: &[String], console: &Console) -> Result<(), AnyError> {
     Ok(sys::mount::attach(&queues, &dev, Path::new("mqueue"))?)
 }
 
-/// Makes the zone's name known in the zone: as the host name, and, with the other fields of
-/// `zoneadm list`, in a file for our commands inside.
+/// Sets the host name of the zone: its /etc/hostname, else its name. Writes the zone's name, with
+/// the other fields of `zoneadm list`, into a file for our commands inside.
 fn set_name(name: &str, plan: &BootPlan) -> Result<(), AnyError> {
-    rustix::system::sethostname(name.as_bytes())?;
+    rustix::system::sethostname(host_name::of_zone(name).as_bytes())?;
     let uuid = plan.uuid.map(|uuid| uuid.to_string()).unwrap_or_default();
     let facts = format!(
         "{name}\nid={}\nuuid={uuid}\nbrand={}\nip-type={}\n",

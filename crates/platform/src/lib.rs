@@ -26,6 +26,7 @@ pub mod enter;
 mod error;
 mod folders;
 pub mod guest;
+mod host_name;
 mod inside;
 mod kernel;
 pub mod kind;
