@@ -58,6 +58,24 @@ pub use target::{receive, status};
 use wire::Fate;
 pub use wire::frames_again;
 
+/// Refuses a guest that runs or is suspended with a disk for cloud-init. The disk does not migrate,
+/// and the guest could not continue without it.
+fn refuse_seed(host: &Host, subject: &Subject) -> Result<(), Error> {
+    if !subject.zonepath.join(kernelzone::seed::FILE).exists() {
+        return Ok(());
+    }
+    let config = subject.config(host)?;
+    let halted =
+        subject.state == State::Installed && !suspend::is_suspended(host, &subject.entry, &config);
+    match halted {
+        true => Ok(()),
+        false => Err(Error::Refused(format!(
+            "{} has the seed of cloud-init and does not migrate: shut the zone down, and migrate it or remove the file.",
+            kernelzone::seed::FILE
+        ))),
+    }
+}
+
 /// Migrates a zone to another host, where it gets the state that it has here.
 ///
 /// # Errors
@@ -92,6 +110,7 @@ pub fn migrate(
             return Ok(over);
         }
     }
+    refuse_seed(host, &subject)?;
     let mut trip = Trip::begin(host, &subject, options, dry_run)?;
     if dry_run {
         // On Solaris a dry run prints these steps. The other host has already checked the
