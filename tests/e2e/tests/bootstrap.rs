@@ -72,10 +72,10 @@ fn a_whole_root_is_the_hosts_own_distribution() {
     if !has("mmdebstrap") && !has("debootstrap") {
         return e2e::skip("no mmdebstrap and no debootstrap");
     }
-    for zone in ["whole", "second"] {
-        let blank = format!("create -b; set zonepath=/zones/{zone}");
-        host.zonecfg(&["-z", zone, &blank]).quiet();
-    }
+    let template = "create -t SYSsystemd; remove anet";
+    host.zonecfg(&["-z", "whole", template]).quiet();
+    let blank = "create -b; set zonepath=/zones/second";
+    host.zonecfg(&["-z", "second", blank]).quiet();
     let planned = host.on("whole", &["install", "-n"]).ok().out;
     assert!(planned.contains("make image native-"), "{planned}");
     assert_eq!(host.state("whole"), "configured");
