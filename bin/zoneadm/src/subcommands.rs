@@ -56,8 +56,9 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         form: "install [-n] [brand options]",
         help: "Populates the root of a configured zone. A sparse zone needs no options; a whole\n\
                root of brand native is made by the host's own installer (mmdebstrap, dnf, ...)\n\
-               and kept as an image for the next zone. -c or -p directory: copies these files\n\
-               over the zone's own.\n\
+               and kept as an image for the next zone.\n\
+               -c or -p path: settings for the first boot: a profile of Solaris (XML), a\n\
+               directory with user-data for cloud-init, or a directory of files for the root.\n\
                Brand lx, and native with a whole root: -a archive (tar, cpio, squashfs),\n\
                -d directory, or -i image: its name or digest, see zoneimg. Zones from the same\n\
                image share its files until they write. -a oci:path[:name] is a container\n\
@@ -69,6 +70,7 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         examples: &[
             "zoneadm -z master install",
             "zoneadm -z web1 install -i debian-12",
+            "zoneadm -z web1 install -c /srv/sc_profile.xml",
             "zoneadm -z alpine install -a /tmp/alpine.tar.gz",
             "zoneadm -z db install -x image-init -a docker://postgres:17",
         ],
@@ -80,7 +82,7 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
                copied: both share the source's files until they write.\n\
                \t--create  configures zones that do not exist like the source\n\
                \t-s name   clones a snapshot of the source, which may be running\n\
-               \t-c dir    gives each clone the files in a directory of the host",
+               \t-c path   gives each clone settings for its first boot, as install does",
         examples: &[
             "zoneadm -z web1 clone master",
             "zoneadm -z web1 clone -s golden master",

@@ -118,7 +118,7 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' -n 'show what would be done'
             printf '%s\t%s\n' --create 'configures zones that do not exist like the source'
             printf '%s\t%s\n' -s 'clones a snapshot of the source, which may be running'
-            printf '%s\t%s\n' -c 'gives each clone the files in a directory of the host'
+            printf '%s\t%s\n' -c 'gives each clone settings for its first boot, as install does'
             printf '%s\t%s\n' -m 'how the files are copied'
         case uninstall
             printf '%s\t%s\n' -F 'do not ask'
