@@ -6,6 +6,7 @@
 //! | `/etc/machine-id` | the zone's own id |
 //! | `/etc/hostname` | the zone's name |
 //! | `/etc/hosts` | as it was, with the zone's name for 127.0.1.1 |
+//! | the seed of cloud-init | of another instance ([`crate::first_boot::seed::renew`]) |
 //! | files in `FORGOTTEN` | absent: the programs that need them make them anew |
 //! | files of a profile ([`lay`]) | copied, last |
 //!

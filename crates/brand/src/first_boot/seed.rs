@@ -14,7 +14,7 @@ use model::config::Resource;
 
 use super::{read_host_file, refuse};
 use crate::Error;
-use crate::identity::Stack;
+use crate::identity::{Identity, Stack};
 use crate::tree::Meta;
 
 /// The settings of the administrator: a cloud-config, or a script.
@@ -173,6 +173,35 @@ fn complete(meta: Vec<u8>, instance: &Instance<'_>) -> Result<Vec<u8>, &'static 
         }
         false => Ok(format!("{own}{text}").into_bytes()),
     }
+}
+
+/// Makes the seed of a root that was copied the seed of another instance: sets its `instance-id`
+/// and `local-hostname`. A root without a seed, or with `meta-data` in JSON, does not change.
+///
+/// # Errors
+/// Fails if the top cannot be written.
+pub fn renew(top: &Path, layers: &[PathBuf], identity: &Identity) -> Result<(), Error> {
+    let mut stack = Stack::open(top, layers)?;
+    let (name, id) = (identity.name.as_str(), &identity.machine_id);
+    let file = Path::new(FOLDER).join(META_DATA);
+    let Some((meta, owner)) = stack.read_with_meta(&file, MAX_BYTES)? else {
+        return Ok(());
+    };
+    let Ok(text) = String::from_utf8(meta) else {
+        return Ok(());
+    };
+    if text.trim_start().starts_with('{') {
+        return Ok(());
+    }
+    let renewed: String = text
+        .lines()
+        .map(|line| match line.split_once(':') {
+            Some(("instance-id", _)) => format!("instance-id: \"{id}\"\n"),
+            Some(("local-hostname", _)) => format!("local-hostname: \"{name}\"\n"),
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    stack.replace(&file, owner, renewed.as_bytes())
 }
 
 /// Writes a seed into a new root, for the cloud-init in it.

@@ -411,3 +411,33 @@ fn a_guest_with_one_bridged_link_gets_its_addresses() {
     let second = [("linkname", "net1"), ("lower-link", "br1")];
     assert_eq!(network(&[bridged, &second]), None);
 }
+
+#[test]
+fn a_clone_is_a_new_instance_of_cloud_init() {
+    if !is_root() {
+        return;
+    }
+    let meta = "var/lib/cloud/seed/nocloud/meta-data";
+    let below = tree(&[(
+        meta,
+        "instance-id: \"old\"\nlocal-hostname: \"master\"\nextra: x\n",
+    )]);
+    let top = tree(&[]);
+    let identity = crate::Identity {
+        name: "web2".parse().unwrap(),
+        machine_id: "0123456789abcdef0123456789abcdef".to_owned(),
+    };
+    seed::renew(top.path(), &[below.path().to_owned()], &identity).unwrap();
+    let text = fs::read_to_string(top.path().join(meta)).unwrap();
+    assert_eq!(
+        text,
+        "instance-id: \"0123456789abcdef0123456789abcdef\"\nlocal-hostname: \"web2\"\nextra: x\n"
+    );
+    let json = tree(&[(meta, "{\"instance-id\": \"old\"}")]);
+    seed::renew(json.path(), &[], &identity).unwrap();
+    assert!(
+        fs::read_to_string(json.path().join(meta))
+            .unwrap()
+            .contains("old")
+    );
+}

@@ -138,6 +138,7 @@ impl Work<'_> {
         };
         let stack = driver_at(path)?.stack(path)?;
         brand::identity::apply(&stack.top, &stack.lowers, &identity)?;
+        first_boot::seed::renew(&stack.top, &stack.lowers, &identity)?;
         Ok(self.brand()?.prepare(&self.place(&stack))?)
     }
 
