@@ -7,6 +7,7 @@
 //! Only the states `configured`, `incomplete` and `installed` are stored. The kernel knows the
 //! other states; see [`crate::runtime`].
 
+mod pending;
 mod reader;
 
 use std::collections::{HashMap, HashSet};
@@ -20,6 +21,7 @@ use model::{State, Uuid, ZoneName};
 use crate::lock::{self, Wait};
 use crate::{Damage, Error, Root, atomic, format};
 
+pub use pending::{Pending, Way};
 pub use reader::Reader;
 
 /// Number of user and group ids of each zone.
@@ -81,6 +83,8 @@ impl Entry {
 pub struct Index {
     comments: String,
     entries: Vec<Entry>,
+    /// The moves and renames that have begun and not ended.
+    pending: Vec<Pending>,
 }
 
 impl Index {
@@ -111,6 +115,10 @@ impl Index {
         // The line number of each used slot.
         let mut slots: HashMap<u32, usize> = HashMap::new();
         for (number, line) in text.lines().enumerate() {
+            if let Some(pending) = Pending::parse(line) {
+                index.pending.push(pending);
+                continue;
+            }
             if line.starts_with('#') || line.trim().is_empty() {
                 index.comments.push_str(line);
                 index.comments.push('\n');
@@ -224,6 +232,10 @@ impl Index {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{}{FORMAT}", format::LINE);
         }
+        for pending in &self.pending {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{pending}");
+        }
         text.push_str("global:installed:/\n");
         for entry in &self.entries {
             let path = entry.zonepath.display();
@@ -281,7 +293,7 @@ pub fn update<T, E: From<Error>>(
 /// become a line of its own.
 fn check_readable(index: &Index, text: &str, path: &Path) -> Result<(), Error> {
     let why = match Index::parse(text, path) {
-        Ok(read) if read.entries == index.entries => return Ok(()),
+        Ok(read) if read.entries == index.entries && read.pending == index.pending => return Ok(()),
         Ok(_) => "an entry would be read as another".to_owned(),
         Err(error) => format!("it could not be read back: {error}"),
     };

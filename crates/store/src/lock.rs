@@ -112,6 +112,14 @@ pub fn zone_for_plan(root: &Root, zone: &ZoneName, patience: Duration) -> Result
 /// Fails if a file cannot be removed.
 pub fn forget(root: &Root, zone: &ZoneName, held: &ZoneLock) -> Result<(), Error> {
     let _ = held;
+    forget_name(root, zone)
+}
+
+/// As [`forget`], for the old name of a renamed zone, whose lock the caller or its caller holds.
+///
+/// # Errors
+/// Fails if a file cannot be removed.
+pub fn forget_name(root: &Root, zone: &ZoneName) -> Result<(), Error> {
     for path in [
         root.running(zone),
         root.root_lock(zone),
