@@ -6,6 +6,7 @@
 mod alias;
 pub mod machine;
 mod network;
+mod relocate;
 mod resource;
 mod resources;
 mod typed;
