@@ -86,15 +86,16 @@ impl Dataset {
 
     /// Makes sure that the layer's reference names this zonepath.
     fn adopt(&self, bond: &Bond) -> Result<()> {
-        self.adopt_alone(bond)?;
-        // The snapshots and the mounted stack were moved or copied with the dataset.
+        // The snapshots and the mounted stack were moved or copied with the dataset. They come first,
+        // because the reference of the dataset itself says that the repair is complete.
         for other in self.others()? {
             // A kill may have left the folder `mounted` although its layer was removed.
             if let Some(bond) = other.bond()?.filter(|bond| bond.layer.path().exists()) {
                 other.adopt_alone(&bond)?;
             }
         }
-        Ok(())
+        crash::point();
+        self.adopt_alone(bond)
     }
 
     fn adopt_alone(&self, bond: &Bond) -> Result<()> {
