@@ -35,23 +35,54 @@ pub struct Copied {
     pub copied_bytes: u64,
 }
 
+/// Number of bytes after which a copy of a large file reports its progress.
+const BYTES_BETWEEN_REPORTS: u64 = 64 << 20;
+
+/// A function that receives the progress of a copy.
+pub(crate) type Watch<'a> = &'a mut dyn FnMut(&Copied);
+
 /// A copy in progress.
-#[derive(Debug)]
-pub(crate) struct Copier {
+pub(crate) struct Copier<'a> {
     /// The folder with one extra hard link for each copied file that has several names. The name of
     /// the extra link is the file's inode number. The next name of the file is linked from this
     /// folder, so the copier need not remember the path of the first name.
     links: Folder,
     pub(crate) done: Copied,
+    watch: Option<Watch<'a>>,
 }
 
-impl Copier {
+impl std::fmt::Debug for Copier<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Copier")
+            .field("links", &self.links)
+            .field("done", &self.done)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Copier<'a> {
     /// `links` is an empty folder on the file system of the copy. The caller removes it after the
     /// copy.
     pub(crate) fn new(links: Folder) -> Self {
         Self {
             links,
             done: Copied::default(),
+            watch: None,
+        }
+    }
+
+    /// As [`Copier::new`]; continues the count of `done`, and reports its progress to `watch`.
+    pub(crate) fn watched(links: Folder, done: Copied, watch: Watch<'a>) -> Self {
+        Self {
+            done,
+            watch: Some(watch),
+            ..Self::new(links)
+        }
+    }
+
+    fn tell(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch(&self.done);
         }
     }
 
@@ -96,6 +127,7 @@ impl Copier {
             other => special(from, to, name, &stat, other)?,
         }
         self.done.entries += 1;
+        self.tell();
         if several {
             // linkat fails if the file has reached its maximum number of names. The next name then
             // becomes a separate file.
@@ -124,13 +156,34 @@ impl Copier {
         match rustix::fs::ioctl_ficlone(&target, &source) {
             Ok(()) => self.done.shared_bytes += size,
             Err(Errno::OPNOTSUPP | Errno::XDEV | Errno::INVAL | Errno::NOTTY | Errno::NOSYS) => {
-                self.done.copied_bytes +=
-                    data(&source, &target, size).map_err(|e| to.fail("write", name, e))?;
+                self.data(&source, &target, size)
+                    .map_err(|e| to.fail("write", name, e))?;
             }
             Err(e) => return Err(to.fail("ficlone", name, e)),
         }
         let all = xattrs(&source).map_err(|e| from.fail("getxattr", name, e))?;
         dress(&target, stat, &all).map_err(|e| to.fail("set attributes of", name, e))
+    }
+
+    /// Copies the data between holes, and counts its bytes.
+    fn data(&mut self, from: &OwnedFd, to: &OwnedFd, size: u64) -> rustix::io::Result<()> {
+        rustix::fs::ftruncate(to, size)?;
+        let mut at = 0;
+        while at < size {
+            let start = match rustix::fs::seek(from, SeekFrom::Data(at)) {
+                Ok(start) => start,
+                // The rest of the file is a hole.
+                Err(Errno::NXIO) => break,
+                Err(e) => return Err(e),
+            };
+            let end = rustix::fs::seek(from, SeekFrom::Hole(start))?.min(size);
+            let end = end.min(start.saturating_add(BYTES_BETWEEN_REPORTS));
+            piece(from, to, start, end)?;
+            self.done.copied_bytes += end.saturating_sub(start);
+            self.tell();
+            at = end.max(start + 1);
+        }
+        Ok(())
     }
 }
 
@@ -207,25 +260,6 @@ fn copy_link_xattrs(from: &Path, to: &Path) -> rustix::io::Result<()> {
         rustix::fs::lsetxattr(to, name, &value, XattrFlags::empty())?;
     }
     Ok(())
-}
-
-/// Copies the data between holes. Returns the number of bytes copied.
-fn data(from: &OwnedFd, to: &OwnedFd, size: u64) -> rustix::io::Result<u64> {
-    rustix::fs::ftruncate(to, size)?;
-    let (mut at, mut copied) = (0, 0);
-    while at < size {
-        let start = match rustix::fs::seek(from, SeekFrom::Data(at)) {
-            Ok(start) => start,
-            // The rest of the file is a hole.
-            Err(Errno::NXIO) => break,
-            Err(e) => return Err(e),
-        };
-        let end = rustix::fs::seek(from, SeekFrom::Hole(start))?.min(size);
-        piece(from, to, start, end)?;
-        copied += end.saturating_sub(start);
-        at = end.max(start + 1);
-    }
-    Ok(copied)
 }
 
 fn piece(from: &OwnedFd, to: &OwnedFd, start: u64, end: u64) -> rustix::io::Result<()> {

@@ -101,6 +101,9 @@ pub enum Error {
         /// The reason, and how to solve the problem.
         why: String,
     },
+    /// A zonepath on ZFS cannot be moved.
+    #[error("{}: is on ZFS, whose file systems are not moved: detach the zone and use zfs send, or zoneadm export and import", .0.display())]
+    Elsewhere(PathBuf),
     /// The storage of this dataset cannot send or receive snapshots.
     #[error("{}: only datasets on ZFS are sent and received", .0.display())]
     NoStream(PathBuf),

@@ -102,7 +102,7 @@ struct Merger {
     /// The root of the lower layer, where absolute redirects start.
     lower: Folder,
     below: Below,
-    copier: RefCell<Copier>,
+    copier: RefCell<Copier<'static>>,
 }
 
 impl Merger {

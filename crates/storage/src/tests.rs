@@ -10,6 +10,7 @@ mod formats;
 mod garbage;
 mod images;
 mod random;
+mod relocate;
 mod snapshots;
 mod switches;
 
