@@ -6,6 +6,7 @@ pub mod freeze;
 pub mod identity;
 pub mod names;
 pub mod network;
+pub mod pending;
 pub mod zfs_stream;
 
 use std::path::{Path, PathBuf};
@@ -452,7 +453,10 @@ fn with_entry(
     zone: &ZoneName,
     held: ZoneLock,
 ) -> Result<(ZoneLock, Entry, Arc<Index>), Error> {
-    let index = host.index.load(&host.root)?;
+    let mut index = host.index.load(&host.root)?;
+    if !host.plan_only && pending::recover(&host.root, zone, &index)? {
+        index = host.index.load(&host.root)?;
+    }
     match index.get(zone).cloned() {
         Ok(entry) => {
             // Before any change, also before a change of the state in the index.
