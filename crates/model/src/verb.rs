@@ -76,6 +76,8 @@ pub enum Verb {
     Push,
     /// Copies files of the zone to the host.
     Pull,
+    /// Moves the zonepath of the zone to another path of this host.
+    Move,
 }
 
 /// The decision whether a state of the zone admits a verb.
@@ -126,6 +128,7 @@ impl Verb {
             Self::Migrate => "migrate",
             Self::Push => "push",
             Self::Pull => "pull",
+            Self::Move => "move",
         }
     }
 
@@ -145,7 +148,7 @@ impl Verb {
                 State::Incomplete => incomplete(),
                 _ => invalid(),
             },
-            Self::Detach => match state {
+            Self::Detach | Self::Move => match state {
                 State::Installed => Go,
                 State::Configured => before_installed(),
                 State::Incomplete => incomplete(),
@@ -297,6 +300,14 @@ mod tests {
         assert_eq!(
             text(Verb::Mount, State::Running),
             "mount operation is invalid for running zones."
+        );
+        assert_eq!(
+            text(Verb::Move, State::Ready),
+            "move operation is invalid for ready zones."
+        );
+        assert_eq!(
+            text(Verb::Move, State::Configured),
+            "must be installed before move."
         );
     }
 }

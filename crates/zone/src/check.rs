@@ -7,8 +7,10 @@
 //! | file | holds |
 //! |---|---|
 //! | `run` | records and sockets in `/run/zones`, networks, control groups |
+//! | `moves` | moves and renames of zones |
 //! | `places` | layers, copies beside zonepaths, mounts, files that were being written |
 
+mod moves;
 mod places;
 mod run;
 #[cfg(test)]
@@ -38,6 +40,8 @@ pub enum Kind {
     /// A layer that is kept for a missing zonepath. The zonepath was moved or deleted by hand, or
     /// its file system is not mounted.
     Lost,
+    /// A zonepath or configuration that an interrupted move or rename of a zone left.
+    Move,
     /// The journal of an interrupted patch.
     Patch,
     /// An image whose fetch or import was interrupted.
@@ -66,6 +70,7 @@ impl Kind {
             Self::Dead => "dead",
             Self::Unfinished => "unfinished",
             Self::Lost => "lost",
+            Self::Move => "move",
             Self::Patch => "patch",
             Self::Image => "image",
             Self::Copy => "copy",
@@ -153,6 +158,7 @@ pub fn look(host: &Host) -> Result<Vec<Finding>, Error> {
     };
     look.layers()?;
     look.images()?;
+    look.moves()?;
     look.patches()?;
     look.copies()?;
     look.asides()?;
@@ -164,7 +170,8 @@ pub fn look(host: &Host) -> Result<Vec<Finding>, Error> {
     // A command that used an object may have removed it meanwhile.
     found.retain(|one| {
         let path = host.root.path(&one.path);
-        one.kind == Kind::Cgroup || path.symlink_metadata().is_ok()
+        // The record of an interrupted move is in the index, even if the path is gone.
+        matches!(one.kind, Kind::Cgroup | Kind::Move) || path.symlink_metadata().is_ok()
     });
     found.sort();
     found.dedup();
@@ -181,6 +188,7 @@ pub fn repair(host: &Host) -> Result<Vec<String>, Error> {
     let index = Index::load(&host.root)?;
     let found = look(host)?;
     let mut failed = Vec::new();
+    moves::repair(host, &index, &found, &mut failed);
     run::repair(host, &index, &found, &mut failed);
     places::repair(host, &found, &mut failed);
     Ok(failed)

@@ -32,7 +32,7 @@ use subject::Subject;
 use admission::{Admitted, admit};
 use dataset::{find, made, open, seconds};
 use marks::{Active, Marks};
-pub use mounts::{forget, unmarked};
+pub use mounts::{forget, refuse_any_mounted, unmarked};
 pub use mounts::{mount, unmount};
 
 /// Maximum number of boot environments of a zone that may exist when a process in the zone makes

@@ -1,5 +1,6 @@
 //! Carries out a [`ZonePlan`], with an undo for each step.
 
+mod moves;
 mod steps;
 mod zonepath;
 
@@ -278,6 +279,11 @@ impl Work<'_> {
                 self.config,
                 &mut *self.progress,
             )?),
+            Step::BeginMove { to, copy } => moves::begin(self, to, *copy, undo),
+            Step::RenameZonepath { from, to } => moves::rename(from, to, undo),
+            Step::CopyZonepath { from, to } => moves::copy(self, from, to, undo),
+            Step::StoreZonepath { to } => moves::store(self, to, undo),
+            Step::EndMove { .. } => moves::end(self),
             Step::ShowRoot { path, at } => Ok(root_view::show(path, at)?),
             Step::HideRoot { at } => Ok(root_view::hide(at)?),
         }

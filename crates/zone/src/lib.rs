@@ -38,6 +38,7 @@ pub mod patch_files;
 pub mod quota;
 pub mod rctl;
 pub mod reboot;
+pub mod relocate;
 pub mod rollback;
 mod room;
 mod root_view;

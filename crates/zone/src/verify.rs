@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use brand::Brand;
 use model::{Config, State, Verb, ZoneName, privilege};
-use store::index::{Entry, Index};
+use store::index::{Entry, Index, Pending};
 use store::{Root, xml};
 
 use crate::executor::Outcome;
@@ -161,12 +161,13 @@ fn taken_by(host: &Host, subject: &Subject, dataset: &str) -> Option<ZoneName> {
 /// Returns the problems of the zonepath, in the wording of zoneadm(8) of illumos.
 fn zonepath_problems(host: &Host, subject: &Subject, verb: Verb) -> Result<Vec<String>, Error> {
     let mut problems = Vec::new();
-    check_zonepath(host, subject, &mut problems);
+    let place = Place::of(subject);
+    check_zonepath(host, &place, &mut problems);
     if matches!(
         verb,
         Verb::Install | Verb::Clone | Verb::Attach | Verb::Verify
     ) {
-        check_overlap(host, subject, &mut problems)?;
+        check_overlap(host, &place, &mut problems)?;
     }
     if matches!(verb, Verb::Install | Verb::Clone) {
         check_no_root(subject, verb, &mut problems);
@@ -180,16 +181,80 @@ fn zonepath_problems(host: &Host, subject: &Subject, verb: Verb) -> Result<Vec<S
     Ok(problems)
 }
 
+/// A zonepath that a zone has or will have.
+struct Place<'a> {
+    zone: &'a ZoneName,
+    state: State,
+    index: &'a Index,
+    /// The path as users name it.
+    shown: &'a Path,
+    /// The path below the alternate root.
+    real: &'a Path,
+}
+
+impl<'a> Place<'a> {
+    fn of(subject: &'a Subject) -> Self {
+        Self {
+            zone: &subject.entry.name,
+            state: subject.state,
+            index: &subject.index,
+            shown: &subject.entry.zonepath,
+            real: &subject.zonepath,
+        }
+    }
+}
+
+/// Checks that a zone can be moved to a zonepath: the checks of a configured zone's zonepath, and
+/// that its parent exists, that the folder is missing or empty, and that no other zone has it.
+pub(crate) fn new_zonepath(host: &Host, subject: &Subject, to: &Path) -> Result<(), Error> {
+    let real = host.root.path(to);
+    let place = Place {
+        state: State::Configured,
+        shown: to,
+        real: &real,
+        ..Place::of(subject)
+    };
+    let (mut problems, shown) = (Vec::new(), to.display());
+    check_zonepath(host, &place, &mut problems);
+    check_overlap(host, &place, &mut problems)?;
+    let parent = to.parent().unwrap_or(Path::new("/"));
+    if !host.root.path(parent).is_dir() {
+        let parent = parent.display();
+        problems.push(format!("{parent} is not a directory: make it first."));
+    }
+    // A new file system is not empty.
+    let ours = ["lost+found", ".zfs"];
+    let mut entries = fs::read_dir(&real).into_iter().flatten().flatten();
+    if entries.any(|entry| ours.iter().all(|name| entry.file_name() != *name)) {
+        problems.push(format!("{shown} is not empty."));
+    }
+    let (from, mut others) = (&subject.entry.zonepath, subject.index.entries().iter());
+    if to.starts_with(from) || from.starts_with(to) {
+        let from = from.display();
+        problems.push(format!("{shown} and the present zonepath {from} overlap."));
+    }
+    if let Some(other) = others.find(|other| other.zonepath == to && other.name != *place.zone) {
+        problems.push(format!("zone {} has the zonepath {shown}.", other.name));
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    problems.push(format!(
+        "could not verify zonepath {shown} because of the above errors."
+    ));
+    Err(Error::Verify(problems))
+}
+
 /// Checks that only root can access the zonepath, because it contains passwords and set-id programs
 /// of other systems.
-fn check_zonepath(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
-    let path = subject.zonepath.as_path();
-    let shown = subject.entry.zonepath.display();
+fn check_zonepath(host: &Host, place: &Place<'_>, problems: &mut Vec<String>) {
+    let path = place.real;
+    let shown = place.shown.display();
     let stat = match fs::symlink_metadata(path) {
         Ok(stat) => stat,
         // The zonepath of a configured zone may be missing, because install makes it.
-        Err(_) if subject.state == State::Configured => {
-            check_parent(host, subject, problems);
+        Err(_) if place.state == State::Configured => {
+            check_parent(host, place, problems);
             return;
         }
         Err(error) => {
@@ -215,11 +280,11 @@ fn check_zonepath(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
     ] {
         // Install and clone close the zonepath, so it must be closed only for a zone that is no
         // longer configured.
-        if subject.state != State::Configured && mode & bit != 0 {
+        if place.state != State::Configured && mode & bit != 0 {
             problems.push(format!("{shown} must not be {who} {what}."));
         }
     }
-    check_parent(host, subject, problems);
+    check_parent(host, place, problems);
 }
 
 /// Returns a warning if the zonepath of a configured zone does not exist or is not closed. Install
@@ -241,9 +306,9 @@ fn unmade_zonepath(host: &Host, entry: &Entry) -> Option<String> {
     }
 }
 
-fn check_parent(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
-    let shown = subject.entry.zonepath.display();
-    let parent = subject.zonepath.parent().unwrap_or(Path::new("/"));
+fn check_parent(host: &Host, place: &Place<'_>, problems: &mut Vec<String>) {
+    let shown = place.shown.display();
+    let parent = place.real.parent().unwrap_or(Path::new("/"));
     if let (Ok(real), Ok(root)) = (parent.canonicalize(), host.root.dir().canonicalize()) {
         // A symbolic link may lead to the alternate root. Below the alternate root the path must
         // not contain symbolic links.
@@ -268,13 +333,13 @@ fn check_parent(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
 }
 
 /// Checks that the zonepath does not overlap with the zonepath of another zone.
-fn check_overlap(host: &Host, subject: &Subject, problems: &mut Vec<String>) -> Result<(), Error> {
-    let ours = &subject.entry.zonepath;
-    for other in subject.index.entries() {
-        if other.name == subject.entry.name {
+fn check_overlap(host: &Host, place: &Place<'_>, problems: &mut Vec<String>) -> Result<(), Error> {
+    let ours = place.shown;
+    for other in place.index.entries() {
+        if other.name == *place.zone {
             continue;
         }
-        let theirs = &other.zonepath;
+        let theirs = other.zonepath.as_path();
         if !may_overlap(ours, theirs) {
             continue;
         }
@@ -285,7 +350,19 @@ fn check_overlap(host: &Host, subject: &Subject, problems: &mut Vec<String>) -> 
                 "{} zonepath ({}) and {} zonepath ({}) overlap.",
                 other.name,
                 theirs.display(),
-                subject.entry.name,
+                place.zone,
+                ours.display()
+            ));
+        }
+    }
+    for pending in place.index.pending() {
+        let Pending::Move { zone, other, .. } = pending else {
+            continue;
+        };
+        if zone != place.zone && (ours.starts_with(other) || other.starts_with(ours)) {
+            problems.push(format!(
+                "zone {zone} is being moved, and {} and {} overlap.",
+                other.display(),
                 ours.display()
             ));
         }

@@ -291,6 +291,38 @@ pub enum Step {
         /// The zonepath of the zone.
         path: PathBuf,
     },
+    /// Records in the index that the zonepath is being moved.
+    BeginMove {
+        /// The new zonepath.
+        to: PathBuf,
+        /// True if the files are copied; false if the folder is renamed.
+        copy: bool,
+    },
+    /// Renames the zonepath. Its layers stay where they are.
+    RenameZonepath {
+        /// The old zonepath.
+        from: PathBuf,
+        /// The new zonepath.
+        to: PathBuf,
+    },
+    /// Copies the zonepath to another file system: the root with its layers and snapshots, and all
+    /// other files.
+    CopyZonepath {
+        /// The old zonepath.
+        from: PathBuf,
+        /// The new zonepath.
+        to: PathBuf,
+    },
+    /// Stores the new zonepath in the configuration and in the index.
+    StoreZonepath {
+        /// The new zonepath.
+        to: PathBuf,
+    },
+    /// Removes the old zonepath, and the record of the move from the index.
+    EndMove {
+        /// The old zonepath; `None` if it was renamed.
+        from: Option<PathBuf>,
+    },
     /// Mounts the zone's whole root on the host.
     ShowRoot {
         /// The zonepath of the zone.
@@ -450,6 +482,28 @@ impl fmt::Display for Step {
                 "update package records and configuration files of {} from this host",
                 path.display()
             ),
+            Self::BeginMove { to, copy } => {
+                let how = if *copy { "is being copied" } else { "moves" };
+                write!(f, "record that the zonepath {how} to {}", to.display())
+            }
+            Self::RenameZonepath { from, to } => {
+                write!(f, "rename {} to {}", from.display(), to.display())
+            }
+            Self::CopyZonepath { from, to } => write!(
+                f,
+                "copy the root of {}, its layers and snapshots, and all other files to {}",
+                from.display(),
+                to.display()
+            ),
+            Self::StoreZonepath { to } => write!(f, "store zonepath {}", to.display()),
+            Self::EndMove { from } => match from {
+                Some(from) => write!(
+                    f,
+                    "remove {} and the layers that only it uses",
+                    from.display()
+                ),
+                None => f.write_str("record the end of the move"),
+            },
             Self::ShowRoot { path, at } => {
                 write!(
                     f,

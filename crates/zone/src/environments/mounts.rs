@@ -139,6 +139,19 @@ pub fn unmarked(zonepath: &Path) -> Vec<PathBuf> {
     paths.filter(is_unmarked).collect()
 }
 
+/// Refuses a zone of which a boot environment is mounted.
+///
+/// # Errors
+/// Fails with [`Error::Refused`] and the mount point.
+pub fn refuse_any_mounted(zonepath: &Path) -> Result<(), Error> {
+    let marks = Marks::at(zonepath);
+    let mut names = marks.all_mounted()?.into_iter();
+    match names.next() {
+        None => Ok(()),
+        Some(name) => super::refuse_mounted(&marks, &name),
+    }
+}
+
 /// Removes the marks and datasets of boot environments, but not the snapshots. The caller then
 /// removes the zone's dataset.
 ///

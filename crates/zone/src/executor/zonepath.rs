@@ -12,10 +12,10 @@ use store::xml::manifest;
 use host::outcome::AnyError;
 use host::undo::UndoStack;
 use subject::{FORCED, UNFINISHED, UNPACKING};
-use subject::{arrived, away};
+use subject::{arrived, away, pending};
 
 /// Files in a zonepath that describe the zone or its state.
-const MARKS: [&str; 8] = [
+const MARKS: [&str; 9] = [
     subject::identity::FILE,
     UNFINISHED,
     UNPACKING,
@@ -24,6 +24,7 @@ const MARKS: [&str; 8] = [
     arrived::INCOMING,
     arrived::ARRIVED,
     away::AWAY,
+    pending::MOVING,
 ];
 
 /// Makes the zonepath of a zone, or closes an existing folder to all users except root. Returns the

@@ -44,6 +44,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => zone().prop_map(Act::Rollback),
         1 => zone().prop_map(Act::DestroySnapshot),
         1 => zone().prop_map(Act::Merge),
+        2 => zone().prop_map(Act::Move),
     ]
 }
 
@@ -100,6 +101,17 @@ fn known() -> Vec<Vec<Act>> {
         ]),
         with(&[Act::Snapshot("web"), Act::DestroySnapshot("web")]),
         with(&[Act::Snapshot("web"), Act::Write("web"), Act::Merge("web")]),
+        with(&[Act::Move("web")]),
+        with(&[
+            Act::Clone("web", "db"),
+            Act::Snapshot("web"),
+            Act::Move("web"),
+        ]),
+        with(&[
+            Act::Clone("web", "db"),
+            Act::Move("db"),
+            Act::Uninstall("db"),
+        ]),
     ]
 }
 

@@ -8,11 +8,11 @@ use host::{Error, Host, flatten};
 use model::{Config, State, Verb, ZoneName};
 use storage::Dataset;
 use store::Root;
-use store::index::{self, Entry, Index};
+use store::index::{self, Entry, Index, Pending};
 use subject::Subject;
 use zone::clone::{Origin, Prepared, Unknown, prepare, store_all};
 use zone::snapshot::Name;
-use zone::{attach, detach, install, mark, merge, rollback, snapshot, uninstall};
+use zone::{attach, detach, install, mark, merge, relocate, rollback, snapshot, uninstall};
 
 /// A verb and its zones.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub enum Act {
     Rollback(&'static str),
     DestroySnapshot(&'static str),
     Merge(&'static str),
+    /// The zonepath moves to a folder for moved zones, or from there to the first folder.
+    Move(&'static str),
 }
 
 /// The injected interruption of a verb.
@@ -50,6 +52,8 @@ struct Zone {
     is_detached: bool,
     text: Option<String>,
     snapshot: Option<Option<String>>,
+    /// True if the zonepath is in the folder for moved zones.
+    is_moved: bool,
 }
 
 const EMPTY: Zone = Zone {
@@ -57,7 +61,11 @@ const EMPTY: Zone = Zone {
     is_detached: false,
     text: None,
     snapshot: None,
+    is_moved: false,
 };
+
+/// The folder of moved zones.
+const MOVED: &str = "/moved";
 
 /// The path of the file that the tests write in each zone.
 const FILE: &str = "srv/word";
@@ -76,6 +84,14 @@ fn name_of(zone: &str) -> ZoneName {
     zone.parse().expect("a name")
 }
 
+/// Returns the zonepath of a zone that was not moved.
+fn first_zonepath(zone: &str) -> String {
+    match zone {
+        "db" => "/zones with a blank/db".to_owned(),
+        zone => format!("/zones/{zone}"),
+    }
+}
+
 fn snapshot_name() -> Name {
     "one".parse().expect("a name")
 }
@@ -89,6 +105,7 @@ impl World {
             known: names.iter().map(|name| (*name, EMPTY)).collect(),
             written: 0,
         };
+        fs::create_dir_all(world.root().path(Path::new(MOVED)))?;
         for folder in ["etc/ssh", "srv", "usr/bin", "var"] {
             fs::create_dir_all(world.source().join(folder))?;
         }
@@ -96,12 +113,8 @@ impl World {
         let root = world.root();
         for zone in names {
             let mut config = Config::new(name_of(zone));
-            let zonepath = match *zone {
-                "db" => "/zones with a blank/db".to_owned(),
-                zone => format!("/zones/{zone}"),
-            };
             config.set("brand", "lx")?;
-            config.set_zonepath(&zonepath)?;
+            config.set_zonepath(&first_zonepath(zone))?;
             store::xml::save(&root, &config)?;
             let entry = Entry::configured(config.name().clone(), config.zonepath());
             index::update(&root, |index| {
@@ -142,8 +155,8 @@ impl World {
             let known = &self.known[zone];
             (known.state == State::Installed).then(|| known.clone())
         };
-        let empty = |zone: &str| self.known[zone] == EMPTY;
-        let new = match *act {
+        let empty = |zone: &str| self.is_empty(zone);
+        let (zone, new) = match *act {
             Act::Install(zone) if empty(zone) => {
                 let text = Some(FIRST.to_owned());
                 (
@@ -238,9 +251,22 @@ impl World {
                 )
             }
             Act::Merge(zone) => (zone, installed(zone)?),
+            Act::Move(zone) => {
+                let known = installed(zone)?;
+                let is_moved = !known.is_moved;
+                return Some((zone, Zone { is_moved, ..known }));
+            }
             _ => return None,
         };
-        Some(new)
+        let is_moved = self.known[zone].is_moved;
+        Some((zone, Zone { is_moved, ..new }))
+    }
+
+    /// Returns true if a zone is configured and has no files.
+    fn is_empty(&self, zone: &str) -> bool {
+        let known = self.known[zone].clone();
+        let is_moved = false;
+        Zone { is_moved, ..known } == EMPTY
     }
 
     /// Runs a verb with its injected failure, and then the command that continues. Returns true if
@@ -293,7 +319,8 @@ impl World {
             new
         } else if found.state == State::Incomplete {
             again(self, &Act::Uninstall(zone))?;
-            EMPTY
+            let is_moved = found.is_moved;
+            Zone { is_moved, ..EMPTY }
         } else {
             again(self, act)?;
             new
@@ -381,6 +408,14 @@ impl World {
                 set("merge");
                 merge::merge(&host, &name_of(zone), false).map(drop)
             }
+            Act::Move(zone) => {
+                set("move");
+                let to = match self.known[zone].is_moved {
+                    true => first_zonepath(zone),
+                    false => format!("{MOVED}/{zone}"),
+                };
+                relocate::relocate(&host, &name_of(zone), to.as_ref(), false, say).map(drop)
+            }
         }
     }
 
@@ -395,11 +430,19 @@ impl World {
         if runtime.is_some() {
             return Err(format!("zone {zone} runs"));
         }
-        let zonepath = self.root().path(&entry.zonepath);
+        let mut shown = entry.zonepath.clone();
+        // A killed move has renamed the zonepath. The next command stores its new path.
+        if let Some(Pending::Move { other, .. }) = index.pending_of(&entry.name) {
+            if subject::lacks_root(&self.root().path(&shown)) {
+                shown.clone_from(other);
+            }
+        }
+        let zonepath = self.root().path(&shown);
         let is_detached = state == State::Configured && zonepath.join(subject::DETACHED).exists();
         let mut found = Zone {
             state,
             is_detached,
+            is_moved: shown.starts_with(MOVED),
             ..EMPTY
         };
         if state == State::Installed && entry.uuid.is_none() {
@@ -454,7 +497,11 @@ impl World {
                 return Err(format!("left by writers: {left:?}"));
             }
         }
-        if self.known[zone] == EMPTY && zonepath.exists() {
+        let index = Index::load(&self.root()).map_err(|error| error.to_string())?;
+        if !index.pending().is_empty() {
+            return Err(format!("left in the index: {:?}", index.pending()));
+        }
+        if self.is_empty(zone) && zonepath.exists() {
             let left: Vec<_> = fs::read_dir(&zonepath)
                 .into_iter()
                 .flatten()
@@ -474,7 +521,7 @@ impl World {
             }
             self.carry_out(&Act::Uninstall(zone), Harm::None)?;
         }
-        for folder in ["zones", "zones with a blank"] {
+        for folder in ["zones", "zones with a blank", "moved"] {
             let entries = fs::read_dir(self.root().dir().join(folder));
             let left: Vec<PathBuf> = entries
                 .into_iter()
