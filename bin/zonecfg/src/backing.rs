@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use model::{Config, State, Uuid, ZoneName};
 use rustix::fs::{Access, access};
-use store::index::{self, Entry, Index};
+use store::index::{self, Entry, Index, Pending};
 use store::lock::{self, ZoneLock};
 use store::template::{self, TemplateError};
 use store::{Root, runtime, xml};
@@ -47,6 +47,17 @@ pub enum Error {
     /// The zone was booted since this session began, and cannot be renamed.
     #[error("Zone {0} already running; set zonename not allowed.")]
     Running(ZoneName),
+    /// The zone has an image of its memory, and cannot be renamed.
+    #[error(
+        "Zone {0} is suspended; boot it and shut it down, or throw its image away, before set zonename."
+    )]
+    Suspended(ZoneName),
+    /// A patch of the zone was interrupted, so the zone cannot be renamed.
+    #[error("Zone {0} has an interrupted patch; run zonepatch recover before set zonename.")]
+    Patching(ZoneName),
+    /// A move or rename of the zone that was killed cannot be completed.
+    #[error(transparent)]
+    Pending(#[from] ::host::Error),
     /// The zone is in a state in which it cannot be deleted.
     #[error("Zone {zone} is {state}; delete not allowed.")]
     State {
@@ -168,6 +179,87 @@ impl Stored {
         Ok(())
     }
 
+    /// Refuses to rename a zone that is in use or that another command must complete first.
+    fn refuse_rename(&mut self, old: &ZoneName, config: &Config) -> Result<(), Error> {
+        // zoneadm holds the same lock while it boots a zone.
+        if self.state(old)?.is_some_and(is_in_use) {
+            return Err(Error::Running(old.clone()));
+        }
+        self.wait_until_closed(old)?;
+        let image = config.suspend_path().map(|path| {
+            let is_own = path.starts_with(config.zonepath());
+            if is_own { self.root.path(&path) } else { path }
+        });
+        if image.is_some_and(|path| path.symlink_metadata().is_ok()) {
+            return Err(Error::Suspended(old.clone()));
+        }
+        let journal = self.index()?.find(old).cloned();
+        let journal = journal.map(|entry| zone::patch_files::journal_of(&self.root, &entry));
+        match journal.is_some_and(|path| path.exists()) {
+            true => Err(Error::Patching(old.clone())),
+            false => Ok(()),
+        }
+    }
+
+    /// Stores a zone under its new name, with its zonepath. The caller holds the locks of both
+    /// names. After a kill, the zone has one of the names, and the next command on it removes the
+    /// files of the other.
+    fn store_renamed(&self, old: &ZoneName, config: &Config) -> Result<(), Error> {
+        let (new, zonepath) = (config.name(), config.zonepath());
+        let pending = Pending::Rename {
+            from: old.clone(),
+            to: new.clone(),
+        };
+        let begun = pending.clone();
+        index::update(&self.root, |index| {
+            index.begin(begun);
+            Ok::<(), store::Error>(())
+        })?;
+        let stored = xml::save(&self.root, config).and_then(|()| {
+            index::update(&self.root, |index| {
+                index.rename(old, new.clone())?;
+                let mut entry = index.get(new)?.clone();
+                entry.zonepath = zonepath;
+                index.put(entry);
+                Ok(())
+            })
+        });
+        // This removes the files of the old name, or after an error those of the new one.
+        let ended = subject::pending::complete(&self.root, &pending);
+        stored?;
+        ended?;
+        Ok(())
+    }
+
+    /// Completes the moves and renames of a zone that were killed. The caller holds the locks of
+    /// both names.
+    fn recover_held(&mut self, old: &ZoneName, new: &ZoneName) -> Result<(), Error> {
+        for name in [old, new] {
+            let pending = self.index()?.pending_of(name).cloned();
+            let is_held = match &pending {
+                Some(Pending::Rename { from, to }) => {
+                    [from, to].iter().all(|name| *name == old || *name == new)
+                }
+                _ => true,
+            };
+            match pending.filter(|_| is_held) {
+                Some(pending) => drop(subject::pending::complete(&self.root, &pending)?),
+                None => self.recover(name)?,
+            }
+            self.refresh();
+        }
+        Ok(())
+    }
+
+    /// Completes a move or rename of a zone that was killed. The caller holds the zone's lock.
+    fn recover(&mut self, zone: &ZoneName) -> Result<(), Error> {
+        let index = self.index()?.clone();
+        if subject::pending::recover(&self.root, zone, &index)? {
+            self.refresh();
+        }
+        Ok(())
+    }
+
     /// Takes the locks of a zone and of its new name, always in the same order.
     fn lock(&self, zone: &ZoneName, new: &ZoneName) -> Result<Vec<ZoneLock>, store::Error> {
         let mut names = vec![zone, new];
@@ -261,19 +353,14 @@ impl Backing for Stored {
         }
         let (old, config) = (change.zone, change.config);
         let new = config.name();
-        let held = self.lock(old, new)?;
+        let _held = self.lock(old, new)?;
         self.refresh();
+        self.recover_held(old, new)?;
         if self.load(old)?.as_ref() != change.base {
             return Err(Error::Changed(old.clone()));
         }
-        let zonepath = config.zonepath();
-        // zoneadm holds the same lock while it boots a zone.
-        let active = old != new && self.state(old)?.is_some_and(is_in_use);
-        if active {
-            return Err(Error::Running(old.clone()));
-        }
         if old != new {
-            self.wait_until_closed(old)?;
+            self.refuse_rename(old, config)?;
         }
         let index = self.index()?;
         if old != new && index.find(new).is_some() {
@@ -284,47 +371,50 @@ impl Backing for Stored {
         if installed && differs(change) {
             return Err(Error::Installed(old.clone()));
         }
-        if entry.is_some() {
-            xml::save(&self.root, config)?;
-        } else {
-            // The write of the index follows at once and makes the name of the zone's file durable,
-            // too.
-            xml::save_before_index(&self.root, config)?;
-        }
-        let in_place = entry.is_some_and(|entry| entry.zonepath == zonepath);
         self.refresh();
-        if old == new && in_place {
+        if old != new && entry.is_some() {
+            return self.store_renamed(old, config);
+        }
+        let zonepath = config.zonepath();
+        match &entry {
+            Some(_) => xml::save(&self.root, config)?,
+            // The write of the index follows at once and makes the name of the zone's file
+            // durable, too.
+            None => xml::save_before_index(&self.root, config)?,
+        }
+        if entry
+            .as_ref()
+            .is_some_and(|entry| entry.zonepath == zonepath)
+        {
             return Ok(());
         }
         index::update(&self.root, |index| {
-            let entry = match index.find(old) {
+            let entry = match index.find(new) {
                 None => Entry::configured(new.clone(), zonepath),
-                Some(entry) => {
-                    let mut entry = entry.clone();
-                    entry.zonepath = zonepath;
-                    if old != new {
-                        index.rename(old, new.clone())?;
-                        entry.name = new.clone();
-                    }
-                    entry
-                }
+                Some(entry) => Entry {
+                    zonepath,
+                    ..entry.clone()
+                },
             };
             index.put(entry);
             Ok::<(), store::Error>(())
         })?;
-        if old != new {
-            xml::remove(&self.root, old)?;
-            // One of them is the old name's, which will not be locked again.
-            if let Some(held) = held.first() {
-                lock::forget(&self.root, old, held)?;
-            }
-        }
         Ok(())
+    }
+
+    fn has_files(&mut self, zone: &ZoneName) -> Result<bool, Error> {
+        let entry = self.index()?.find(zone).cloned();
+        // The root of a detached zone stays in the zonepath.
+        Ok(entry.is_some_and(|entry| {
+            let zonepath = self.root.path(&entry.zonepath);
+            entry.state > State::Configured || !subject::lacks_root(&zonepath)
+        }))
     }
 
     fn delete(&mut self, zone: &ZoneName, force: bool) -> Result<(), Error> {
         let held = lock::zone_within(&self.root, zone, LOCK_RETRY_TIME)?;
         self.refresh();
+        self.recover(zone)?;
         let state = self.state(zone)?;
         let allowed = match state {
             None | Some(State::Configured) => true,

@@ -165,6 +165,10 @@ impl Backing for Guarded {
         Ok(self.stored.state(zone)?)
     }
 
+    fn has_files(&mut self, zone: &ZoneName) -> Result<bool, Error> {
+        Ok(self.stored.has_files(zone)?)
+    }
+
     fn template(&mut self, template: Option<&str>, zone: &ZoneName) -> Result<Config, Error> {
         self.for_root(zone, "create")?;
         Ok(self.stored.template(template, zone)?)

@@ -94,6 +94,12 @@ impl Backing for Kept {
         }
     }
 
+    fn has_files(&mut self, zone: &ZoneName) -> Result<bool, Error> {
+        match self {
+            Self::Stored(stored) | Self::Running(stored, _) => Ok(stored.has_files(zone)?),
+        }
+    }
+
     fn template(&mut self, template: Option<&str>, zone: &ZoneName) -> Result<Config, Error> {
         self.for_stored(zone, "create", |stored| stored.template(template, zone))
     }

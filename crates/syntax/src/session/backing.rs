@@ -67,6 +67,13 @@ pub trait Backing {
         self.commit(change)
     }
 
+    /// Returns true if the files of a zone exist in its zonepath. At a rename, the zonepath of such
+    /// a zone stays.
+    ///
+    /// # Errors
+    /// Fails like [`Self::state`].
+    fn has_files(&mut self, zone: &ZoneName) -> Result<bool, Self::Error>;
+
     /// Deletes a zone's configuration. With `force`, also deletes the remains of a zone in any
     /// state that is not active.
     ///

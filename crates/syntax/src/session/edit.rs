@@ -163,15 +163,17 @@ impl<B: Backing, C: Console> Session<B, C> {
                 Err(error) => return self.refuse(&chain(&error)),
             }
         }
-        let installed = state.is_some_and(|state| state > State::Configured);
+        let stored_as = self.stored_as.clone();
+        let has_files = match self.backing.has_files(&stored_as) {
+            Ok(has_files) => has_files,
+            Err(error) => return self.refuse(&chain(&error)),
+        };
         let config = self.config()?;
-        // A rename does not move the files of an installed zone, so its zonepath stays.
-        let zonepath = config.zonepath();
-        config.rename(name.clone());
+        // A rename does not move the files of a zone, so its zonepath stays.
         let mut result = Ok(());
-        if installed && config.zonepath() != zonepath {
-            let fixed = zonepath.to_string_lossy().replace('%', "%%");
-            result = config.set_zonepath(&fixed);
+        match has_files {
+            true => result = config.rename_in_place(name.clone()),
+            false => config.rename(name.clone()),
         }
         self.zone = name;
         self.changed = true;

@@ -33,6 +33,11 @@ impl Backing for Memory {
         Ok(self.zones.get(zone.as_str()).map(|(state, _)| *state))
     }
 
+    fn has_files(&mut self, zone: &ZoneName) -> Result<bool, MemoryError> {
+        let zone = self.zones.get(zone.as_str());
+        Ok(zone.is_some_and(|(state, _)| *state > State::Configured))
+    }
+
     fn template(&mut self, template: Option<&str>, zone: &ZoneName) -> Result<Config, MemoryError> {
         let mut config = Config::new(zone.clone());
         config.set_zonepath("/zones/%{zonename}").unwrap();
