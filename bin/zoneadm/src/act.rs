@@ -141,6 +141,10 @@ fn dispatch(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u
 }
 
 fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u8 {
+    if verb == "move" && zones.len() > 1 {
+        let text = "move takes one zone: each zone needs a zonepath of its own";
+        return usage::complain(text, Some(verb));
+    }
     if verb == "uninstall" && zones.len() > 1 && !options.dry_run {
         return many::uninstall(host, zones);
     }
@@ -152,6 +156,10 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
         }
         "install" => zone::install::install(host, zone, &options.brand, options.dry_run, progress),
         "uninstall" => zone::uninstall::uninstall(host, zone, options.dry_run, progress),
+        "move" => {
+            let to = options.operand.as_deref().unwrap_or_default();
+            zone::relocate::relocate(host, zone, to.as_ref(), options.dry_run, progress)
+        }
         "detach" => zone::detach::detach(host, zone, options.dry_run, options.force, progress),
         "attach" => zone::attach::attach(host, zone, &options.attach, &attach::updater, progress),
         "ready" => zone::boot::ready(host, zone, options.dry_run),

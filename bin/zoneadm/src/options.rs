@@ -130,6 +130,10 @@ pub(crate) fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
         ("snapshot" | "rollback" | "destroy-snapshot", Some(name)) => {
             snapshot(name)?;
         }
+        ("move", None) => return Err("move needs the new zonepath".to_owned()),
+        ("move", Some(path)) if !path.starts_with('/') => {
+            return Err(format!("{path}: the new zonepath must be absolute"));
+        }
         ("quota", operand) => {
             let operand = operand.ok_or("quota needs a size, or none")?;
             options.quota = space::quota(operand)?;
@@ -152,7 +156,7 @@ pub(crate) fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
 pub(crate) fn takes_operand(verb: &str) -> bool {
     matches!(
         verb,
-        "clone" | "mark" | "snapshot" | "rollback" | "destroy-snapshot" | "quota"
+        "clone" | "mark" | "move" | "snapshot" | "rollback" | "destroy-snapshot" | "quota"
     )
 }
 

@@ -96,6 +96,19 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         examples: &["zoneadm -z web1 uninstall -F"],
     },
     Subcommand {
+        name: "move",
+        form: "move [-n] zonepath",
+        help: "Moves the files of a halted zone to another zonepath, and changes the configuration.\n\
+               The folder must be missing or empty, and the folder above it must exist.\n\
+               On the same file system the zonepath is renamed, which takes no time. To another\n\
+               file system all files, layers and snapshots are copied, and the old zonepath is\n\
+               removed after that. If the command fails, the zone stays where it was.",
+        examples: &[
+            "zoneadm -z web1 move -n /srv/zones/web1",
+            "zoneadm -z web1 move /srv/zones/web1",
+        ],
+    },
+    Subcommand {
         name: "detach",
         form: "detach [-F] [-n]",
         help: "Makes a halted zone a configured one. Its root stays in the zonepath, with a\n\

@@ -18,6 +18,7 @@ function __zoneadm_states
         case install; printf 'configured\n'
         case clone; printf 'configured\n'
         case uninstall; printf 'incomplete\ninstalled\n'
+        case move; printf 'installed\n'
         case detach; printf 'installed\n'
         case attach; printf 'configured\n'
         case export; printf 'installed\nready\nrunning\n'
@@ -58,6 +59,7 @@ function __zoneadm_all
     printf '%s\t%s\n' install 'Populates the root of a configured zone'
     printf '%s\t%s\n' clone 'Installs a configured zone as a copy of an installed, halted one'
     printf '%s\t%s\n' uninstall 'Removes the zone\'s files'
+    printf '%s\t%s\n' move 'Moves the files of a halted zone to another zonepath, and changes the configuration'
     printf '%s\t%s\n' detach 'Makes a halted zone a configured one'
     printf '%s\t%s\n' attach 'Makes a detached zone an installed one, if the packages here are those it needs'
     printf '%s\t%s\n' export 'Writes the zone into one file, a tar archive with zstd'
@@ -122,6 +124,8 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' -m 'how the files are copied'
         case uninstall
             printf '%s\t%s\n' -F 'do not ask'
+            printf '%s\t%s\n' -n 'show what would be done'
+        case move
             printf '%s\t%s\n' -n 'show what would be done'
         case detach
             printf '%s\t%s\n' -F 'forgets a zone whose root is not here, as another host has its storage now'
@@ -322,7 +326,7 @@ function __zoneadm_candidates
     switch $verb:$before
         case install:-a
             __fish_complete_path $current
-        case install:-d
+        case install:-d 'move:*'
             __fish_complete_directories $current
         case install:-i
             PATH=$PATH:/usr/sbin command zoneimg list -p 2>/dev/null | cut -d: -f6

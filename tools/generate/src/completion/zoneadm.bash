@@ -86,7 +86,7 @@ _zoneadm() {
             compopt -o filenames 2>/dev/null
             return
             ;;
-        install:-d)
+        install:-d | move:*)
             mapfile -t COMPREPLY < <(compgen -d -- "$current")
             compopt -o filenames 2>/dev/null
             return

@@ -69,7 +69,7 @@ function __zoneadm_candidates
     switch $verb:$before
         case install:-a
             __fish_complete_path $current
-        case install:-d
+        case install:-d 'move:*'
             __fish_complete_directories $current
         case install:-i
             PATH=$PATH:/usr/sbin command zoneimg list -p 2>/dev/null | cut -d: -f6

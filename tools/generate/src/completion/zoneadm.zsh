@@ -69,7 +69,7 @@ _zoneadm() {
     fi
     case $verb:$before in
     install:-a) _files ;;
-    install:-d) _files -/ ;;
+    install:-d | move:*) _files -/ ;;
     install:-i) compadd -- $(PATH=$PATH:/usr/sbin zoneimg list -p 2>/dev/null | cut -d: -f6 | grep -x '[A-Za-z0-9_.-]*') ;;
     clone:-m) compadd copy ;;
     clone:-s) ;;
