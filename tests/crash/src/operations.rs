@@ -6,6 +6,7 @@ mod machine;
 mod moving;
 mod operation;
 mod patched;
+mod places;
 mod small;
 mod storage;
 mod zones;
@@ -20,6 +21,7 @@ pub use operation::Operation;
 pub fn all() -> Vec<Operation> {
     [
         storage::all(),
+        places::all(),
         life::all(),
         moving::all(),
         machine::all(),

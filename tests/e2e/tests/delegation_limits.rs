@@ -47,6 +47,8 @@ fn rights_on_one_zone_give_no_access_to_another() {
         "zoneadm -z a install -d /",
         "zoneadm -z a install -d/",
         "zoneadm -z a mark incomplete",
+        "zoneadm -z a move /mnt/a",
+        "zoneadm -z a move -n /mnt/a",
         "zoneadm -z a mount",
         "zoneadm -R / -z a mount",
         "zoneadm -R /mnt -z a mount",

@@ -138,12 +138,13 @@ fn differences(before: &Trace, after: &Trace) -> Vec<String> {
 
 /// The arguments after `zoneadm -z ZONE`, for a zone with a snapshot and a boot environment `be`.
 /// Each command line is tried in every state, also in states that refuse it.
-const LINES: [&str; 35] = [
+const LINES: [&str; 36] = [
     "install -n",
     "clone -n master",
     "clone -n -s old master",
     "uninstall -n",
     "uninstall -F -n",
+    "move -n /zones/moved",
     "detach -n",
     "detach -F -n",
     "attach -n MANIFEST",
