@@ -35,6 +35,8 @@ Examples:
     zonecfg -z SYSdefault info
         print a template; templates cannot be changed
     zonecfg -z web1 delete -F
+    zonecfg -z 'web*' delete -F
+        delete all zones whose names begin with web
     zonecfg -z web1 -r 'set max-lwps=500'
         change the running zone at once, until its next boot
     zonecfg -z global 'set cpu-shares=10'
@@ -51,6 +53,13 @@ pub enum Input {
     NoSuchSubject(String),
     /// Run a session.
     Session(Args),
+    /// Delete all zones that a pattern selects.
+    Deletion {
+        /// `-R`.
+        root: Option<PathBuf>,
+        /// The pattern.
+        pattern: String,
+    },
 }
 
 /// A session to run.
@@ -89,13 +98,19 @@ pub enum Commands {
 /// Parses the command line. The error is the text to print before exit status 2.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Input, String> {
     let mut parser = lexopt::Parser::from_iter(args);
-    let (mut zone, mut file, mut root) = (None, None, None);
+    let (mut zone, mut file, mut root, mut pattern) = (None, None, None, None);
     let mut words = Vec::new();
     let (mut live, mut any) = (false, false);
     while let Some(arg) = parser.next().map_err(usage_after)? {
         any = true;
         match arg {
-            Short('z') => zone = Some(name(&text(&mut parser)?)?),
+            Short('z') => {
+                let word = text(&mut parser)?;
+                match cli::select::is_pattern(&word) {
+                    true => pattern = Some(word),
+                    false => zone = Some(name(&word)?),
+                }
+            }
             Short('u') => {
                 let uuid = text(&mut parser)?.parse().map_err(usage_after)?;
                 zone = Some(Zone::Uuid(uuid));
@@ -121,6 +136,15 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Input, String> 
                 .map_err(|_| usage_after("arguments must be UTF-8"))
         })
         .collect::<Result<_, _>>()?;
+    if let Some(pattern) = pattern {
+        let deletes = words.join(" ").split_whitespace().eq(["delete", "-F"]);
+        if zone.is_some() || file.is_some() || live || !deletes {
+            return Err(usage_after(format!(
+                "{pattern}: a pattern selects zones only for: delete -F"
+            )));
+        }
+        return Ok(Input::Deletion { root, pattern });
+    }
     if zone.is_none() && words.first().is_some_and(|word| word == "help") {
         return Ok(help(&words[1..]));
     }
@@ -192,6 +216,24 @@ mod tests {
         match words(line) {
             Ok(Input::Session(args)) => args,
             other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_pattern_selects_zones_only_to_delete_them() {
+        for line in ["-z web* delete -F", "-R /alt -z web[1-3] delete -F"] {
+            assert!(matches!(words(line), Ok(Input::Deletion { .. })), "{line}");
+        }
+        for line in [
+            "-z web* delete",
+            "-z web* info",
+            "-z web*",
+            "-z web* -f file",
+            "-z web -z web* delete -F",
+            "-r -z web* delete -F",
+        ] {
+            let error = words(line).expect_err(line);
+            assert!(error.contains("only for: delete -F"), "{line}: {error}");
         }
     }
 

@@ -16,7 +16,7 @@ use crate::host;
 
 /// Time for which zonecfg retries to take a lock that another process holds: the holder may be
 /// about to release it.
-const LOCK_RETRY_TIME: Duration = Duration::from_secs(1);
+pub const LOCK_RETRY_TIME: Duration = Duration::from_secs(1);
 
 /// Timeout for writing the root of a halted zone to disk.
 const WRITE_OUT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -452,7 +452,7 @@ impl Backing for Stored {
 }
 
 /// Returns true if processes or mounts depend on the zone's name and zonepath.
-const fn is_in_use(state: State) -> bool {
+pub const fn is_in_use(state: State) -> bool {
     state.is_active() || matches!(state, State::Mounted)
 }
 

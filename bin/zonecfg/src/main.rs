@@ -16,6 +16,7 @@ mod host;
 mod interactive;
 mod keyboard;
 mod live;
+mod many;
 mod session;
 
 use std::path::Path;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
         Ok(Input::Session(args)) => args,
+        Ok(Input::Deletion { root, pattern }) => return delete(root.as_deref(), &pattern),
         Err(text) => {
             eprint!("{text}");
             return ExitCode::from(cli::status::USAGE);
@@ -59,6 +61,36 @@ fn main() -> ExitCode {
         true
     });
     cli::output::end("zonecfg", u8::from(failed))
+}
+
+/// Deletes the zones of a pattern. Returns the exit status.
+fn delete(root: Option<&Path>, pattern: &str) -> ExitCode {
+    let deleted = cli::root(root).map_err(|error| (error.status(), error.to_string()));
+    let deleted = deleted.and_then(|root| {
+        let failed = |error: anyhow::Error| (cli::status::ERROR, format!("{error:#}"));
+        match cli::is_root() {
+            true => many::delete(&root, pattern).map_err(failed),
+            false => Err(failed(anyhow::anyhow!(
+                "zonecfg: only a privileged user may delete zones."
+            ))),
+        }
+    });
+    let status = match deleted {
+        Ok(failed) => {
+            for error in &failed {
+                eprintln!("{error}");
+            }
+            match failed.is_empty() {
+                true => cli::status::OK,
+                false => cli::status::ERROR,
+            }
+        }
+        Err((status, text)) => {
+            eprintln!("{text}");
+            status
+        }
+    };
+    cli::output::end("zonecfg", status)
 }
 
 /// Runs one session. Returns true if the session failed.
