@@ -323,7 +323,26 @@ pub fn open_shared_tasks(path: &Path) -> Result<OwnedFd, Error> {
 /// # Errors
 /// Fails with [`Error::File`].
 pub fn open_daemons(base: &Base) -> Result<OwnedFd, Error> {
-    make_and(&base.daemons(), open_folder)
+    open_group(&base.daemons())
+}
+
+/// Opens a v2 group. Makes the group if it is missing.
+///
+/// # Errors
+/// Fails with [`Error::File`].
+pub fn open_group(path: &Path) -> Result<OwnedFd, Error> {
+    make_and(path, open_folder)
+}
+
+/// Kills all processes in a v2 group that belongs to no zone, waits until they are gone, and removes
+/// the group. A missing group is not an error.
+///
+/// # Errors
+/// Fails with [`Error::StillPopulated`] or [`Error::File`].
+pub fn end_group(path: &Path) -> Result<(), Error> {
+    write_if_there(&path.join("cgroup.kill"), "1")?;
+    wait_empty(path)?;
+    remove_tree(path)
 }
 
 fn open_tasks(group: &Path) -> Result<OwnedFd, Error> {
