@@ -3,6 +3,7 @@
 //! removes it. Each time the state is read again, so that settings that an administrator removed
 //! are restored.
 
+mod firewall;
 mod parts;
 
 use std::fs;
@@ -21,6 +22,7 @@ use crate::publish::{self, Forward};
 use crate::record::Record;
 use crate::{pool, request};
 
+pub use firewall::firewall_warnings;
 pub use parts::{Part, PartState, parts};
 
 /// The name of the nftables table for zones.
@@ -151,6 +153,12 @@ impl Needs {
     #[must_use]
     pub fn has_rules(&self) -> bool {
         self.pool || self.publishes
+    }
+
+    /// Returns true if zones have addresses of the pool.
+    #[must_use]
+    pub const fn has_pool(&self) -> bool {
+        self.pool
     }
 
     /// Adds the needs of published ports.
@@ -328,7 +336,7 @@ impl Work {
         let mut remarks = Vec::new();
         if let Some(rules) = self.rules {
             set_rules(&rules)?;
-            remarks.extend(firewall_warning());
+            remarks.extend(firewall_warnings());
         }
         Ok(Prepared {
             remarks,
@@ -535,6 +543,7 @@ fn ruleset(opened: &[&str], forwards: &[Forward]) -> String {
             )
         }
     };
+    let input = resolver_rules();
     let published = publish::rules(forwards);
     let (maps, own) = (published.chains, published.postrouting);
     format!(
@@ -545,8 +554,27 @@ fn ruleset(opened: &[&str], forwards: &[Forward]) -> String {
     ip saddr {v4} ip daddr != {v4} oifname != \"{PREFIX}*\" masquerade
     ip6 saddr {v6} ip6 daddr != {v6} oifname != \"{PREFIX}*\" masquerade
 {own}  }}
-{closed}{maps}}}
+{input}{closed}{maps}}}
 "
+    )
+}
+
+/// Returns the chain that keeps hosts other than zones from the resolver of zones.
+fn resolver_rules() -> String {
+    let lines = pool::of_host().map(|own| {
+        let family = if own.ip.is_ipv4() { "ip" } else { "ip6" };
+        format!(
+            "    {family} daddr {} meta l4proto {{ tcp, udp }} th dport 53 iifname != \"lo\" iifname \
+             != \"{PREFIX}*\" drop\n",
+            own.ip
+        )
+    });
+    format!(
+        "  chain input {{
+    type filter hook input priority filter; policy accept;
+{}  }}
+",
+        lines.concat()
     )
 }
 
@@ -640,34 +668,4 @@ fn header(bytes: &[u8]) -> Option<(usize, u16)> {
     let (kind, _) = rest.split_first_chunk::<2>()?;
     let length = usize::try_from(u32::from_ne_bytes(*length)).ok()?;
     (length >= 16).then_some((length, u16::from_ne_bytes(*kind)))
-}
-
-/// Returns a warning if a firewall of the host drops the packets of zones; `None` if there is no
-/// such firewall, or if nft(8) cannot tell.
-#[must_use]
-pub fn firewall_warning() -> Option<String> {
-    let output = Command::new("nft")
-        .args(["-j", "list", "chains"])
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    let parsed: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
-    let chains = parsed.get("nftables")?.as_array()?;
-    let chain = chains
-        .iter()
-        .filter_map(|one| one.get("chain"))
-        .find(|chain| {
-            let is =
-                |key: &str, value: &str| chain.get(key).and_then(|v| v.as_str()) == Some(value);
-            is("hook", "forward") && is("policy", "drop") && !is("table", TABLE)
-        })?;
-    let text = |key: &str| chain.get(key).and_then(|v| v.as_str()).unwrap_or_default();
-    Some(format!(
-        "the host's firewall (table {} {}, chain {}) drops what is routed: admit \
-         interfaces {PREFIX}* there, or zones reach only the host",
-        text("family"),
-        text("table"),
-        text("name")
-    ))
 }

@@ -61,6 +61,18 @@ pub fn slot_of(ip: IpAddr) -> Option<u32> {
     holds(ip).then_some(slot)
 }
 
+/// Returns the domains in which the DNS has the names of the pool's addresses.
+pub fn reverse_domains() -> impl Iterator<Item = String> {
+    let [first, second, ..] = POOL4.0.octets();
+    let last = second + ((1_u8 << (16 - POOL4.1)) - 1);
+    let v4 = (second..=last).map(move |second| format!("{second}.{first}.in-addr.arpa"));
+    let digits = u128::from(POOL6.0) >> (128 - POOL6.1);
+    let v6: String = (0..POOL6.1 / 4)
+        .map(|digit| format!("{:x}.", (digits >> (4 * digit)) & 0xf))
+        .collect();
+    v4.chain(std::iter::once(v6 + "ip6.arpa"))
+}
+
 /// Returns true if an address is in one of the pools.
 #[must_use]
 pub fn holds(ip: IpAddr) -> bool {

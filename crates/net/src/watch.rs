@@ -55,6 +55,11 @@ impl Watch {
         while rustix::net::recv(&self.socket, &mut message, RecvFlags::DONTWAIT)
             .map_or_else(|error| error == rustix::io::Errno::NOBUFS, |_| true)
         {}
+        self.plan_check(now);
+    }
+
+    /// Plans a check of the host's network, unless a check is planned.
+    pub fn plan_check(&mut self, now: Instant) {
         self.due.get_or_insert(now + self.delay);
     }
 

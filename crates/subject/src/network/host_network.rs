@@ -71,8 +71,8 @@ pub fn look() -> Result<HostNetwork, NetworkError> {
     // The next step runs nft(8). Other commands must not wait for it, so the lock is released.
     drop(common);
     let firewall = match needs.has_rules() {
-        true => host_side::firewall_warning(),
-        false => None,
+        true => host_side::firewall_warnings(),
+        false => Vec::new(),
     };
     let mut links: Vec<ZoneLink> = records
         .iter()
@@ -82,7 +82,7 @@ pub fn look() -> Result<HostNetwork, NetworkError> {
     Ok(HostNetwork {
         parts,
         links,
-        firewall,
+        firewall: (!firewall.is_empty()).then(|| firewall.join("\n")),
     })
 }
 
