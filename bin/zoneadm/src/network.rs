@@ -83,7 +83,7 @@ fn render(network: &HostNetwork, json: bool) -> String {
         ]);
     }
     text += &table.render();
-    if let Some(warning) = &network.firewall {
+    for warning in network.firewall.iter().chain(&network.names) {
         text += "\n";
         text += warning;
         text.push('\n');
@@ -122,6 +122,7 @@ mod tests {
                 published: vec!["8080/tcp".into()],
             }],
             firewall: Some("the firewall drops".into()),
+            names: Some("zones have no names".into()),
         }
     }
 
@@ -136,7 +137,9 @@ mod tests {
              ZONE             LINK       HOST         OVER                     ADDRESSES                PUBLISHED ROOT\n\
              web              net0       zone1-0      routed by the host       10.208.0.16/13           8080/tcp  /\n\
              \n\
-             the firewall drops\n"
+             the firewall drops\n\
+             \n\
+             zones have no names\n"
         );
         let nothing = render(&HostNetwork::default(), false);
         assert_eq!(nothing, "The host routes for no running zone.\n");

@@ -71,6 +71,8 @@ pub(super) struct Server<'a> {
     requests: Option<Requests>,
     /// The watch over the host's firewall, if the firewall has rules of the zone.
     firewall: Option<Watch>,
+    /// The process of the resolver of zones, while it runs.
+    resolver: Option<OwnedFd>,
     /// The lock of the zone's root, which shows that the root may be mounted; it is released last.
     _root_lock: File,
     /// Connections of the commands that wait for the end of the zone.
@@ -132,6 +134,7 @@ impl<'a> Server<'a> {
             made: None,
             requests,
             firewall: None,
+            resolver: None,
             _root_lock: root_lock,
             waiting: Vec::new(),
             untold: false,

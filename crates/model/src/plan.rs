@@ -13,7 +13,7 @@ mod platform;
 mod zone;
 
 pub use boot::{BootPlan, Init, Resume};
-pub use inside::InsideStep;
+pub use inside::{InsideStep, ZoneResolver};
 pub use interpreter::Interpreter;
 pub use kernel::Kernel;
 pub use platform::{DeviceNode, MachineFile, MachineParts, PlatformStep};

@@ -153,8 +153,12 @@ fn carry_out(first: &FirstProcess<'_>, step: &InsideStep) -> Result<(), AnyError
         InsideStep::BootId => kernel::show_boot_id(),
         InsideStep::Enter => Ok(sys::mount::pivot_into_cwd()?),
         InsideStep::Hostname { name } => set_name(name, first.plan),
-        InsideStep::Names { resolver, hosts } => {
-            names::write(resolver.as_deref(), hosts);
+        InsideStep::Names {
+            resolver,
+            zones,
+            hosts,
+        } => {
+            names::write(resolver.as_deref(), zones.as_ref(), hosts);
             Ok(())
         }
         InsideStep::Kernel { kernel, .. } => {

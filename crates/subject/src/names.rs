@@ -1,23 +1,24 @@
 //! Sets up name resolution in a zone: `/etc/resolv.conf` and `/etc/hosts`.
 //!
-//! A zone with configured addresses asks the host's name servers, unless it has an
-//! `/etc/resolv.conf` of its own. `/etc/hosts` maps the zone's name to its addresses, and with the
+//! A zone with addresses of the pool asks the resolver of zones, and another zone with configured
+//! addresses asks the host's name servers, unless it has an `/etc/resolv.conf` of its own. `/etc/hosts` maps the zone's name to its addresses, and with the
 //! attribute `hosts=zones` also the names of the other zones. These lines are between two marks;
 //! the other lines of the file are kept.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::Path;
+use std::time::Duration;
 
 use model::Config;
-use model::plan::InsideStep;
-use model::plan::network::Link;
+use model::plan::network::{Link, Over};
+use model::plan::{InsideStep, ZoneResolver};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use store::index::{Entry, Index};
 
-use crate::network;
+use crate::network::{self, Records};
 use host::{Error, Host};
 
 /// First line of an `/etc/resolv.conf` that this program wrote.
@@ -26,6 +27,14 @@ const COPIED: &str = "# Copied from the host at each boot. Without this line it 
 /// The marks around the lines in `/etc/hosts` that this program writes.
 const BEGIN: &str = "# Zones: written at each boot.\n";
 const END: &str = "# Zones: end.\n";
+
+/// A query for the IPv4 addresses of `zones.internal` (RFC 1035, section 4).
+const QUERY: [u8; 32] = *b"zn\x01\0\0\x01\0\0\0\0\0\0\x05zones\x08internal\0\0\x01\0\x01";
+
+/// Timeout for the answer to one query to the resolver of zones, and the number of queries. A
+/// resolver that answers does so in less than 1 ms.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(100);
+const MAX_QUERIES: u32 = 4;
 
 /// Largest file that is copied from the host, in bytes.
 const MAX_SIZE: u64 = 1 << 20;
@@ -65,10 +74,56 @@ pub fn plan(
             }
         }
     }
+    let files = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
+    let texts = files
+        .iter()
+        .filter_map(|file| fs::read_to_string(file).ok());
+    let texts: Vec<String> = texts.collect();
+    let server = has_pool(links).then(network::resolver::server).flatten();
+    let zones = server.map(|server| {
+        let domain = Records::of(&host.root).domain();
+        let of_host = texts.first().map(String::as_str).unwrap_or_default();
+        ZoneResolver {
+            server,
+            text: zone_resolver(server, &domain, of_host),
+        }
+    });
     Ok(Some(InsideStep::Names {
-        resolver: resolver(),
+        resolver: texts.iter().find_map(|text| reachable(text)),
+        zones,
         hosts,
     }))
+}
+
+/// Returns true if a link has addresses of the pool.
+fn has_pool(links: &[Link]) -> bool {
+    let of_pool = |link: &Link| matches!(link.over, Over::Routed { translated, .. } if translated);
+    links.iter().any(of_pool)
+}
+
+/// Returns the resolv.conf(5) of a zone that asks the resolver of zones at `server`: the domain of
+/// the zones comes before the search domains of the host.
+fn zone_resolver(server: IpAddr, domain: &str, of_host: &str) -> String {
+    let mut search = vec![domain];
+    let mut options = String::new();
+    for line in of_host.lines() {
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("search" | "domain") => {
+                search.truncate(1);
+                search.extend(words);
+            }
+            Some("options") => {
+                options.push_str(line);
+                options.push('\n');
+            }
+            _ => {}
+        }
+    }
+    format!(
+        "{COPIED}nameserver {server}\nsearch {}\n{options}",
+        search.join(" ")
+    )
 }
 
 /// Returns the configured addresses of a zone that may not be running.
@@ -82,14 +137,6 @@ fn of_zone(host: &Host, entry: &Entry) -> Result<Vec<IpAddr>, Error> {
         list.extend(of_pool.into_iter().flatten().map(|one| one.ip));
     }
     Ok(list)
-}
-
-/// Returns the host's name servers that a zone can reach too.
-fn resolver() -> Option<String> {
-    let files = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
-    files
-        .iter()
-        .find_map(|file| reachable(&fs::read_to_string(file).ok()?))
 }
 
 /// Returns the lines of a resolv.conf(5) that are valid outside of the host, or `None` if no name
@@ -117,8 +164,11 @@ fn reachable(text: &str) -> Option<String> {
 }
 
 /// Writes the files in the zone. A failed write does not stop the boot: the root may be read-only,
-/// or full.
-pub fn write(resolver: Option<&str>, hosts: &str) {
+/// or full. If the resolver of zones does not answer, the zone gets `resolver`: the host's firewall
+/// may drop the queries.
+pub fn write(resolver: Option<&str>, zones: Option<&ZoneResolver>, hosts: &str) {
+    let zones = zones.filter(|zones| answers(zones.server));
+    let resolver = zones.map(|zones| zones.text.as_str()).or(resolver);
     if let Some(resolver) = resolver {
         let path = Path::new("/etc/resolv.conf");
         let own =
@@ -142,6 +192,30 @@ pub fn write(resolver: Option<&str>, hosts: &str) {
         // changed.
         Err(_) => {}
     }
+}
+
+/// Returns true if a DNS server answers a query for the addresses of the zones' domain.
+fn answers(server: IpAddr) -> bool {
+    let ask = || -> io::Result<bool> {
+        let any: IpAddr = match server {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect((server, 53))?;
+        socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        for _ in 0..MAX_QUERIES {
+            socket.send(&QUERY)?;
+            let mut answer = [0; 512];
+            match socket.recv(&mut answer) {
+                Ok(length) => return Ok(length >= QUERY.len() && answer[..2] == QUERY[..2]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    };
+    ask().unwrap_or(false)
 }
 
 /// Opens a file of the zone, without following a symbolic link, and without blocking on a pipe.
@@ -237,6 +311,29 @@ mod tests {
         // If an administrator removed one mark, the other lines must stay.
         let torn = with_block(format!("{END}x\n{BEGIN}").as_bytes(), "");
         assert_eq!(String::from_utf8(torn).unwrap(), format!("{END}x\n{BEGIN}"));
+    }
+
+    #[test]
+    fn the_search_domains_of_the_host_follow_those_of_the_zones() {
+        let server = "10.208.0.1".parse().unwrap();
+        let text =
+            "domain b.example\nsearch a.example c.example\nnameserver 127.0.0.53\noptions edns0\n";
+        assert_eq!(
+            zone_resolver(server, "zones.internal", text),
+            format!(
+                "{COPIED}nameserver 10.208.0.1\nsearch zones.internal a.example c.example\noptions edns0\n"
+            )
+        );
+        assert_eq!(
+            zone_resolver(server, "zones.internal", ""),
+            format!("{COPIED}nameserver 10.208.0.1\nsearch zones.internal\n")
+        );
+    }
+
+    #[test]
+    fn a_port_without_a_server_does_not_answer() {
+        // No server has this address of the documentation on the loopback.
+        assert!(!answers("127.255.0.53".parse().unwrap()));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod error;
 mod file;
 pub mod host_network;
 mod published;
+pub mod resolver;
 
 use std::cell::RefCell;
 use std::fs::{self, DirBuilder};
@@ -275,6 +276,13 @@ impl Records {
         folder.join(format!("{zone}.json"))
     }
 
+    /// Returns the domain of the names of the zones.
+    #[must_use]
+    pub fn domain(&self) -> String {
+        let root = common::root_of(&self.folder.join("zone.json")).to_owned();
+        resolver::domain(&fs::canonicalize(&root).unwrap_or(root))
+    }
+
     /// Returns the path of the file with the addresses that a suspended zone holds.
     fn hold_of(&self, zone: &ZoneName) -> PathBuf {
         self.path_of(zone).with_extension("held")
@@ -441,7 +449,9 @@ impl Records {
             common.leave(&path, coming);
             return Err(error);
         }
-        save(&path, &together(kept, coming))?;
+        let all = together(kept, coming);
+        save(&path, &all)?;
+        resolver::name(&common, &path, &all)?;
         if needs.is_nothing() {
             return Ok(Vec::new());
         }
@@ -662,7 +672,11 @@ fn prepare(common: &Common, needs: &Needs) -> Result<Vec<String>, AnyError> {
             }
         }
     }
-    Ok(prepared.remarks)
+    let mut remarks = prepared.remarks;
+    if needs.has_pool() {
+        remarks.extend(resolver::keep(common));
+    }
+    Ok(remarks)
 }
 
 fn unpin(path: &Path) -> Result<(), NetworkError> {

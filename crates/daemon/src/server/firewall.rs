@@ -1,13 +1,14 @@
-//! Keeps the zone's rules in the host's firewall.
+//! Keeps the zone's rules in the host's firewall, and the resolver of zones.
 
 use std::time::Instant;
 
 use host::flatten;
 use net::host_side::Needs;
 use net::watch::Watch;
-use subject::network::Records;
+use subject::network::{Records, resolver};
 
 use super::Server;
+use super::wait::{Source, Woken};
 
 impl Server<'_> {
     /// Watches the host's firewall if the host routes for the zone. The firewall then has rules of
@@ -28,27 +29,42 @@ impl Server<'_> {
     }
 
     /// Restores the zone's rules after another program has removed them, a short time after the
-    /// change of the firewall.
-    pub(super) fn mind_rules(&mut self, has_changed: bool) {
+    /// change of the firewall. Restores the resolver a short time after its end.
+    pub(super) fn mind_rules(&mut self, woken: &Woken) {
         let Some(watch) = &mut self.firewall else {
             return;
         };
         let now = Instant::now();
-        if has_changed {
+        if woken.has(Source::Firewall) {
             watch.take_messages(now);
+        }
+        if woken.has(Source::Resolver) {
+            self.resolver = None;
+            watch.plan_check(now);
         }
         if !watch.is_due(now) {
             return;
         }
-        match Records::of(&self.host.root).restore_rules(self.zone) {
-            Ok(false) => {}
-            Ok(true) => self.log(
-                "another program removed rules for zones from the host's firewall; they are back",
-            ),
+        match Records::of(&self.host.root).restore(self.zone) {
+            Ok(restored) => {
+                if restored.rules {
+                    self.log(
+                        "another program removed rules for zones from the host's firewall; they \
+                         are back",
+                    );
+                }
+                if restored.resolver {
+                    self.log("the resolver of zones had ended; it runs again");
+                }
+                for remark in restored.remarks {
+                    self.log(&format!("WARNING: {remark}"));
+                }
+            }
             Err(why) => self.log(&format!(
                 "WARNING: could not restore rules for zones in the host's firewall: {}",
                 flatten(&why)
             )),
         }
+        self.resolver = resolver::watch();
     }
 }

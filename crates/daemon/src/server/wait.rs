@@ -46,6 +46,8 @@ pub(super) enum Source {
     LimitReader,
     /// A program changes the rules of the host's firewall.
     Firewall,
+    /// The resolver of zones has ended.
+    Resolver,
 }
 
 /// The sources that had data to read after a wait.
@@ -123,6 +125,7 @@ impl Server<'_> {
                 self.follower.as_ref().and_then(Follower::descriptor),
             ),
             (Source::Firewall, self.firewall.as_ref().map(AsFd::as_fd)),
+            (Source::Resolver, self.resolver.as_ref().map(AsFd::as_fd)),
         ];
         let mut sources = Vec::from(always);
         if !ended {

@@ -1,6 +1,7 @@
 //! The steps of a zone's first process before it becomes init.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -88,6 +89,9 @@ pub enum InsideStep {
         /// The content of /etc/resolv.conf. The step writes /etc/resolv.conf only if the zone has
         /// no such file.
         resolver: Option<String>,
+        /// The resolver that knows the names of zones. If it answers, its file is written instead
+        /// of `resolver`.
+        zones: Option<ZoneResolver>,
         /// Lines to write into /etc/hosts.
         hosts: String,
     },
@@ -110,6 +114,15 @@ pub enum InsideStep {
     },
 }
 
+/// The resolver of the host that knows the names of zones.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZoneResolver {
+    /// The address at which the resolver listens.
+    pub server: IpAddr,
+    /// The content of /etc/resolv.conf that names this resolver.
+    pub text: String,
+}
+
 impl fmt::Display for InsideStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -128,14 +141,20 @@ impl fmt::Display for InsideStep {
                     options.join(",")
                 )
             }
-            Self::Names { resolver, hosts } => {
+            Self::Names {
+                resolver,
+                zones,
+                hosts,
+            } => {
                 let count = hosts.lines().count();
                 write!(f, "write {count} names into /etc/hosts")?;
-                f.write_str(if resolver.is_some() {
-                    ", and /etc/resolv.conf"
-                } else {
-                    ""
-                })
+                match zones {
+                    Some(zones) => {
+                        write!(f, ", and /etc/resolv.conf with resolver {}", zones.server)
+                    }
+                    None if resolver.is_some() => f.write_str(", and /etc/resolv.conf"),
+                    None => Ok(()),
+                }
             }
             Self::Place { target, .. } => write!(f, "put {} in its place", target.display()),
             Self::ShowLimits { targets } => {

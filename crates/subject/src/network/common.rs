@@ -22,6 +22,7 @@ use store::lock;
 
 use crate::network::error::AnyError;
 use crate::network::file::read;
+use crate::network::resolver;
 
 /// The folder that holds the folders of all network namespaces, whatever the ZONES_ROOT.
 const BASE: &str = "/run/zones-network";
@@ -77,6 +78,7 @@ impl Common {
         for kind in KINDS {
             make_folder(&folder.join(kind))?;
         }
+        resolver::make_folder(&folder)?;
         Ok(Self {
             folder,
             _lock: lock,
@@ -96,6 +98,21 @@ impl Common {
             folder,
             _lock: lock,
         }))
+    }
+
+    /// Returns the folder of the state.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Removes the names of zones whose ZONES_ROOT was removed while they ran.
+    pub(super) fn forget_names_of_the_dead(&self) {
+        for file in resolver::files(&self.folder) {
+            let zone = file.file_name().unwrap_or_default();
+            if !is_live(&self.folder.join(ZONES).join(zone)) {
+                let _ = fs::remove_file(file);
+            }
+        }
     }
 
     /// Returns the path of the file that lists the settings that were changed on the host.
@@ -245,7 +262,11 @@ impl Common {
             Ok(owner) if is_there(&owner) && !is_of_same_zone(&owner, record) => {
                 return Ok(Some(owner));
             }
-            Ok(_) => fs::remove_file(&link)?,
+            Ok(owner) => {
+                // The former owner has ended without a trace: its name must not lead to the new one.
+                let _ = fs::remove_file(resolver::file_of(&self.folder, &owner));
+                fs::remove_file(&link)?;
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -274,6 +295,7 @@ impl Common {
     /// Removes the record that a zone needs the host's network.
     pub(super) fn leave_zone(&self, record: &Path) {
         self.forget(ZONES, &key(record), record);
+        let _ = fs::remove_file(resolver::file_of(&self.folder, record));
     }
 
     fn forget(&self, kind: &str, name: &str, record: &Path) {
@@ -325,11 +347,11 @@ pub(super) fn owner_of(address: IpAddr) -> io::Result<Option<PathBuf>> {
     }
 }
 
-fn folder_here() -> io::Result<PathBuf> {
+pub(super) fn folder_here() -> io::Result<PathBuf> {
     Ok(Path::new(BASE).join(sys::link::network_cookie()?.to_string()))
 }
 
-fn make_folder(path: &Path) -> io::Result<()> {
+pub(super) fn make_folder(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o755).create(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         other => other,
@@ -361,14 +383,17 @@ fn is_hold(record: &Path) -> bool {
 
 /// Returns a short name for a record. Two records have the same name only by an improbable
 /// collision.
-fn key(record: &Path) -> String {
-    // FNV-1a with 64 bits: security does not depend on the hash.
-    let bytes = record.as_os_str().as_encoded_bytes();
-    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+pub(super) fn key(record: &Path) -> String {
+    let hash = hash(record.as_os_str().as_encoded_bytes());
     let zone = record.file_stem().unwrap_or_default().to_string_lossy();
     format!("{zone}-{hash:016x}")
+}
+
+/// Returns the FNV-1a hash with 64 bits: security does not depend on it.
+pub(super) fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 /// Returns a description of the owner of a record, for a message to the owner of another record.
@@ -409,6 +434,7 @@ fn sweep(base: &Path) {
 
 /// Removes a folder that this program created, but no file that another program put into it.
 fn remove(folder: &Path) {
+    resolver::remove(folder);
     for kind in KINDS {
         let within = folder.join(kind);
         for entry in fs::read_dir(&within).into_iter().flatten().flatten() {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::network::common::{Common, root_of};
 use crate::network::error::NetworkError;
 use crate::network::file::read;
-use crate::network::{prepare, published};
+use crate::network::{prepare, published, resolver};
 
 pub use net::host_side::{Part, PartState};
 
@@ -24,6 +24,9 @@ pub struct HostNetwork {
     /// The description of the chain of the host's firewall that blocks the zones' connections to
     /// the outside, if there is one.
     pub firewall: Option<String>,
+    /// The reason why zones do not know the names of other zones, if the host cannot run the
+    /// resolver.
+    pub names: Option<String>,
 }
 
 /// A link of a zone.
@@ -66,8 +69,26 @@ pub fn look() -> Result<HostNetwork, NetworkError> {
     let records = records(&common);
     let needs = needs(&common, &records);
     let forwards = published::forwards(&common).map_err(NetworkError::Common)?;
-    let parts = host_side::parts(&needs, &forwards, &settings)
+    let mut parts = host_side::parts(&needs, &forwards, &settings)
         .map_err(|error| NetworkError::Common(error.into()))?;
+    let mut names = None;
+    if needs.has_pool() {
+        let is_up = matches!(resolver::state(common.folder()), resolver::State::Up(_));
+        if !is_up {
+            names = resolver::obstacle();
+        }
+        if names.is_none() {
+            parts.push(Part {
+                part: format!("resolver of {}", resolver::DOMAIN),
+                state: if is_up {
+                    PartState::Set
+                } else {
+                    PartState::Lost
+                },
+                before: None,
+            });
+        }
+    }
     // The next step runs nft(8). Other commands must not wait for it, so the lock is released.
     drop(common);
     let firewall = match needs.has_rules() {
@@ -83,6 +104,7 @@ pub fn look() -> Result<HostNetwork, NetworkError> {
         parts,
         links,
         firewall: (!firewall.is_empty()).then(|| firewall.join("\n")),
+        names,
     })
 }
 

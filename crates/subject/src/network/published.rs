@@ -10,7 +10,7 @@ use net::publish::Forward;
 use crate::network::common::Common;
 use crate::network::error::{AnyError, NetworkError};
 use crate::network::file::{read, save};
-use crate::network::{Records, prepare};
+use crate::network::{Records, prepare, resolver};
 
 impl Records {
     /// Changes the published ports of the links that stay to those of `after`, in the record, the
@@ -62,29 +62,47 @@ impl Records {
     }
 
     /// Restores the parts of the host's network that the zone needs if another program has removed
-    /// a rule. Must be called in the host's namespaces.
+    /// a rule or ended the resolver. Must be called in the host's namespaces.
     ///
     /// # Errors
-    /// Fails with the reason why the rules could not be restored.
-    pub fn restore_rules(&self, zone: &ZoneName) -> Result<bool, NetworkError> {
+    /// Fails with the reason why the parts could not be restored.
+    pub fn restore(&self, zone: &ZoneName) -> Result<Restored, NetworkError> {
         let Some(record) = self.load(zone)? else {
-            return Ok(false);
+            return Ok(Restored::default());
         };
         let needs = Needs::of_record(&record);
         if !needs.has_rules() {
-            return Ok(false);
+            return Ok(Restored::default());
         }
-        let restored = || -> Result<bool, AnyError> {
+        let restore = || -> Result<Restored, AnyError> {
             let common = Common::open()?;
             let settings: Settings = read(&common.settings())?.unwrap_or_default();
-            if host_side::has_rules(&settings) {
-                return Ok(false);
+            let resolver = || resolver::state(common.folder());
+            let is_lost = needs.has_pool() && resolver() == resolver::State::Lost;
+            let rules = !host_side::has_rules(&settings);
+            if !rules && !is_lost {
+                return Ok(Restored::default());
             }
-            prepare(&common, &needs)?;
-            Ok(true)
+            let remarks = prepare(&common, &needs)?;
+            Ok(Restored {
+                rules,
+                resolver: is_lost && matches!(resolver(), resolver::State::Up(_)),
+                remarks,
+            })
         };
-        restored().map_err(NetworkError::Common)
+        restore().map_err(NetworkError::Common)
     }
+}
+
+/// The parts of the host's network that were restored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// True if rules of the firewall were restored.
+    pub rules: bool,
+    /// True if the resolver was started again.
+    pub resolver: bool,
+    /// Remarks about the host's network.
+    pub remarks: Vec<String>,
 }
 
 /// Returns the published ports of all zones in the calling thread's network namespace.
