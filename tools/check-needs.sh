@@ -97,6 +97,9 @@ need_test_tools() {
     have setcap || missing+=(libcap2-bin)
     # The rules of links; its service is not enabled.
     have nft || missing+=(nftables)
+    # A firewall of the host beside zones; it is not enabled.
+    have iptables || missing+=(iptables)
+    have ufw || missing+=(ufw)
     # Package systems of other distributions: roots that they make, and zones that they patch.
     have dnf || missing+=(dnf)
     have rpmbuild || missing+=(rpm)

@@ -304,6 +304,9 @@ pub fn settings() -> Vec<String> {
                 if entry.file_name() != "netfilter" {
                     folders.push(path);
                 }
+            } else if entry.file_name() == "tcp_fastopen_key" {
+                // The kernel makes this key when the first program listens with TCP Fast Open, as
+                // dnsmasq does.
             } else if let Ok(value) = fs::read_to_string(&path) {
                 found.push(format!("{}={}", path.display(), value.trim()));
             }
