@@ -36,6 +36,11 @@ impl Backing for Memory {
         Ok(stored.map(|(_, state)| *state))
     }
 
+    fn has_files(&mut self, zone: &ZoneName) -> Result<bool, Error> {
+        let state = self.state(zone)?;
+        Ok(state.is_some_and(|state| state > State::Configured))
+    }
+
     fn template(&mut self, template: Option<&str>, zone: &ZoneName) -> Result<Config, Error> {
         match template {
             None => Ok(generate::config(zone, b"zones")),
