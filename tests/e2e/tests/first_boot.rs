@@ -262,6 +262,7 @@ fn the_small_template_starts_the_services_that_are_enabled() {
 }
 
 const USER_DATA: &str = "#cloud-config
+locale: false
 users:
   - name: jack
     shell: /bin/sh
