@@ -57,6 +57,7 @@ pub fn make(host: &Host, config: &Config, from: &Path, to: &Path) -> Result<(), 
         model: origin.model,
         start: origin.start,
         disks: ours,
+        ports: origin.ports,
         boots: 0,
     };
     Ok(record.save(to)?)
@@ -212,8 +213,10 @@ mod tests {
                 file: Some("disk0".to_owned()),
                 format: Format::Raw,
                 bases: Vec::new(),
+                port: None,
             }],
             nvram: None,
+            ports: 0,
             boots: 0,
         }
     }

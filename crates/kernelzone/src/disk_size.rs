@@ -5,14 +5,10 @@
 //! one. In both cases the file grows first and the record follows, so that a second attempt after a
 //! crash completes the growth.
 
-use std::fs::OpenOptions;
-use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use model::Config;
 use model::table::{exact_size, short_size};
-use rustix::fs::OFlags;
 use vm::Format;
 
 use crate::disks::{self, Place, known};
@@ -43,7 +39,8 @@ fn all(host: &Host, config: &Config, record: &Record, zonepath: &Path) -> Vec<Pr
             let file = known.and_then(|disk| disk.file.as_ref());
             let path = file.map_or_else(|| place.path.clone(), |name| zonepath.join(name));
             let format = known.map_or(Format::Raw, |disk| disk.format);
-            let (length, is_device) = length(&path).ok()?;
+            let is_device = !std::fs::metadata(&path).ok()?.is_file();
+            let length = disks::length(&path).ok()?;
             let size = match (format, known) {
                 (Format::Qcow2, Some(disk)) => disk.size,
                 _ => length,
@@ -58,27 +55,6 @@ fn all(host: &Host, config: &Config, record: &Record, zonepath: &Path) -> Vec<Pr
             })
         })
         .collect()
-}
-
-/// Opens a disk. Names of disks below /dev are symbolic links; other links are refused.
-fn open(path: &Path, write: bool) -> io::Result<std::fs::File> {
-    let mut flags = OFlags::NONBLOCK;
-    if !path.starts_with("/dev") {
-        flags |= OFlags::NOFOLLOW;
-    }
-    OpenOptions::new()
-        .read(true)
-        .write(write)
-        .custom_flags(i32::try_from(flags.bits()).unwrap_or(0))
-        .open(path)
-}
-
-/// Returns the length of a file or block device in bytes, and true if it is a device.
-fn length(path: &Path) -> io::Result<(u64, bool)> {
-    let mut file = open(path, false)?;
-    let is_device = !file.metadata()?.is_file();
-    // A seek also finds the size of a block device.
-    Ok((file.seek(SeekFrom::End(0))?, is_device))
 }
 
 /// Returns a problem for each configured size that a disk cannot get: a size below the present one,
@@ -129,7 +105,7 @@ pub fn grow(host: &Host, config: &Config, zonepath: &Path) -> Result<Vec<String>
             continue;
         }
         let shown = disk.path.display().to_string();
-        let file = open(&disk.path, true).map_err(Error::io(format!("open {shown}")))?;
+        let file = disks::open(&disk.path, true).map_err(Error::io(format!("open {shown}")))?;
         // The first bytes of a raw disk belong to the guest and tell nothing about the format.
         match disk.format {
             Format::Raw => file

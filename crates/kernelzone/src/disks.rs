@@ -1,8 +1,8 @@
 //! Finds and makes the files of a guest's disks.
 
 use std::fs;
-use std::io::ErrorKind;
-use std::os::unix::fs::FileTypeExt;
+use std::io::{ErrorKind, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use model::Config;
@@ -160,6 +160,7 @@ pub fn make_added(host: &Host, config: &Config, zonepath: &Path) -> Result<Vec<S
             file: own_name(&place, zonepath),
             format: Format::Raw,
             bases: Vec::new(),
+            port: None,
         });
     }
     if !made.is_empty() {
@@ -222,6 +223,7 @@ pub fn files(
                 kind: Kind::Disk,
                 boot: place.boot,
                 read_only: false,
+                port: known.and_then(|disk| disk.port),
                 parts,
             },
             paths,
@@ -262,6 +264,7 @@ pub(crate) fn add_cd(disks: &mut Vec<Files>, cd: &Path) -> Result<(), Error> {
             kind: Kind::Cd,
             boot: Some(boot),
             read_only: true,
+            port: None,
             parts: vec![part],
         },
         paths: vec![cd.to_owned()],
@@ -280,6 +283,7 @@ pub(crate) fn read_only(disks: &[Files], path: &Path) -> Result<Files, Error> {
             kind: Kind::Disk,
             boot: None,
             read_only: true,
+            port: None,
             parts: vec![part],
         },
         paths: vec![path.to_owned()],
@@ -304,4 +308,22 @@ fn part(path: &Path, format: Format) -> std::io::Result<Part> {
         // If the file system has no direct I/O (tmpfs), QEMU uses the host's page cache.
         direct: openat(CWD, path, flags, Mode::empty()).is_ok(),
     })
+}
+
+/// Opens a disk. Names of disks below /dev are symbolic links; other links are refused.
+pub(crate) fn open(path: &Path, write: bool) -> std::io::Result<fs::File> {
+    let mut flags = OFlags::NONBLOCK;
+    if !path.starts_with("/dev") {
+        flags |= OFlags::NOFOLLOW;
+    }
+    fs::OpenOptions::new()
+        .read(true)
+        .write(write)
+        .custom_flags(i32::try_from(flags.bits()).unwrap_or(0))
+        .open(path)
+}
+
+/// Returns the length of a file or block device in bytes. A seek also finds the size of a device.
+pub(crate) fn length(path: &Path) -> std::io::Result<u64> {
+    open(path, false)?.seek(SeekFrom::End(0))
 }

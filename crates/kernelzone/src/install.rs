@@ -13,7 +13,7 @@ use vm::{Format, Model};
 use crate::disks::{self, DEFAULT_DISK_BYTES, Place, is_own};
 use crate::new_file::create;
 use crate::record::{Disk, FILE, Record, Start};
-use crate::{image, loader, uefi};
+use crate::{image, loader, ports, uefi};
 use host::Host;
 use host::undo::UndoStack;
 
@@ -70,13 +70,16 @@ pub fn make(
             Some(uefi::make(config, &model, zonepath)?)
         }
     };
-    Ok(Record {
+    let mut record = Record {
         model,
         start,
         disks: made,
         nvram,
+        ports: vm::machine::PORTS,
         boots: 0,
-    })
+    };
+    ports::first(&mut record);
+    Ok(record)
 }
 
 /// Returns the size of the disk that is installed: from `-x install-size`, or from the configuration
@@ -137,6 +140,7 @@ fn disk(place: &Place, zonepath: &Path, size: u64, format: Format) -> Disk {
         file: disks::own_name(place, zonepath),
         format,
         bases: Vec::new(),
+        port: None,
     }
 }
 

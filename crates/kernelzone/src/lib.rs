@@ -8,6 +8,7 @@
 //! | `record` | the record of the machine in the zonepath, from its install on |
 //! | `disks` | the files of its disks, and their base files |
 //! | `disk_size` | grows disks to their configured sizes |
+//! | `ports` | places for disks that come and go while the machine runs |
 //! | `facts` | facts of the host for a boot: QEMU, KVM, disks |
 //! | `image` | the image of a suspended machine, and the conditions for its use |
 //! | `install` | installs from an image, a root, or the host's own distribution |
@@ -27,6 +28,7 @@ pub mod install;
 mod loader;
 pub mod login;
 mod new_file;
+pub mod ports;
 pub mod record;
 pub mod seed;
 pub mod uefi;

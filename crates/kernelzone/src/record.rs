@@ -36,6 +36,10 @@ pub struct Record {
     /// The variables of the guest's UEFI firmware; `None` for a guest without UEFI firmware.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvram: Option<Nvram>,
+    /// Number of the machine's ports for parts that come and go while the guest runs. A zone of an
+    /// earlier release has none until its next cold boot.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ports: u32,
     /// Number of starts that were counted. Each counted start makes earlier images of the guest's
     /// memory invalid, because an image fits the disks of one start only.
     #[serde(default)]
@@ -93,6 +97,17 @@ pub struct Disk {
     /// overlay is first. Each zone that shares a file has its own hard link, so the file is deleted
     /// with the last of these zones.
     pub bases: Vec<Base>,
+    /// The port of the disk; `None` for a disk that stays until the guest ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u32>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the form that serde needs"
+)]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A base file: a file below the overlay of a disk, which never changes.
@@ -114,6 +129,9 @@ pub enum BadRecord {
     /// A file name in the record leads out of the zonepath.
     #[error("{0} is no file of the zone")]
     File(String),
+    /// The machine has no port with this number.
+    #[error("a disk is in a port that the machine does not have")]
+    Port,
     /// The name of a machine type or processor contains characters that would change QEMU's
     /// arguments.
     #[error("{0:?} is no machine or processor")]
@@ -153,6 +171,10 @@ impl Record {
     pub fn check(&self) -> Result<(), BadRecord> {
         let is_plain =
             |name: &&str| !name.is_empty() && !name.contains('/') && !name.starts_with('.');
+        let mut ports = self.disks.iter().filter_map(|disk| disk.port);
+        if self.ports > vm::machine::PORTS || ports.any(|port| port >= self.ports) {
+            return Err(BadRecord::Port);
+        }
         if let Some(name) = self.files().find(|name| !is_plain(name)) {
             return Err(BadRecord::File(name.to_owned()));
         }
@@ -240,6 +262,7 @@ mod tests {
                 size: 1 << 30,
                 file: None,
                 format: Format::Qcow2,
+                port: None,
                 bases: vec![Base {
                     name: base.to_owned(),
                     format: Format::Raw,
@@ -247,6 +270,7 @@ mod tests {
                 }],
             }],
             nvram: None,
+            ports: 0,
             boots: 0,
         }
     }

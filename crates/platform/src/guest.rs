@@ -160,7 +160,11 @@ fn memory(size: u64, large_pages: bool, owner: u32) -> Result<OwnedFd, AnyError>
     Ok(file)
 }
 
-fn open(file: &MachineFile) -> Result<OwnedFd, AnyError> {
+/// Opens a file of a disk, as QEMU needs it.
+///
+/// # Errors
+/// Fails with the path and the error of the system.
+pub fn open(file: &MachineFile) -> Result<OwnedFd, AnyError> {
     let mut flags = OFlags::CLOEXEC | OFlags::NOCTTY;
     flags |= match file.read_only {
         true => OFlags::RDONLY,

@@ -81,6 +81,16 @@ pub enum Error {
         /// The program's error message.
         why: String,
     },
+    /// The guest did not release a disk.
+    #[error(
+        "the guest did not release disk {id} within {seconds} s: unmount its file systems in the guest, then try again"
+    )]
+    Kept {
+        /// The number of the disk.
+        id: u32,
+        /// The time limit in seconds.
+        seconds: u64,
+    },
     /// A disk image cannot be used.
     #[error("{0}")]
     Image(String),

@@ -1,7 +1,7 @@
 //! Describes the parts of a guest, and makes QEMU's command line from them.
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Model;
 
@@ -70,6 +70,10 @@ pub struct Disk {
     pub boot: Option<u32>,
     /// True if the guest cannot write to the disk.
     pub read_only: bool,
+    /// The port to which the disk is attached, so that the disk can be removed while the guest
+    /// runs; `None` for a disk that stays until the guest ends.
+    #[serde(default)]
+    pub port: Option<u32>,
     /// The files of the disk: first the file that is written to, then its base, then the base of
     /// that base, and so on.
     pub parts: Vec<Part>,
@@ -133,9 +137,18 @@ pub struct Machine {
     pub disks: Vec<Disk>,
     /// The network cards of the guest.
     pub nics: Vec<Nic>,
+    /// The number of ports for parts that come and go while the guest runs, up to [`PORTS`].
+    pub ports: u32,
     /// True if QEMU waits for the state of a suspended guest instead of starting it.
     pub incoming: bool,
 }
+
+/// The number of ports of a new machine, each for one part. All functions of one slot are ports.
+pub const PORTS: u32 = 8;
+
+/// The slot of the ports on the machine's bus. The other devices take the slots from 1 on, and the
+/// machine's own bridges the last ones, so no device moves when a machine gets ports.
+const PORT_SLOT: &str = "0x1c";
 
 /// The number of the first descriptor that is passed to QEMU.
 pub const FIRST: i32 = 3;
@@ -257,6 +270,18 @@ impl Machine {
         );
         line.option("-device", "virtio-rng-pci");
         line.option("-device", "pvpanic");
+        for port in 0..self.ports.min(PORTS) {
+            // The firmware reserves no I/O ports for a port, because virtio devices need none, and
+            // there is room for few such reservations.
+            line.option(
+                "-device",
+                format!(
+                    "pcie-root-port,id={},bus=pcie.0,addr={PORT_SLOT}.{port:x},multifunction=on,chassis={},io-reserve=0",
+                    port_name(port),
+                    port + 1
+                ),
+            );
+        }
         self.add_disks(&given, &mut line);
         for (index, (nic, number)) in self.nics.iter().zip(&given.nics).enumerate() {
             line.option("-netdev", format!("tap,id=net{index},fd={number}"));
@@ -291,37 +316,19 @@ impl Machine {
             let parts = disk.parts.iter().zip(numbers).enumerate();
             for (place, (part, number)) in parts.collect::<Vec<_>>().into_iter().rev() {
                 line.option("-add-fd", format!("fd={number},set={number}"));
-                // The base that the file itself names is never used: the guest or the maker of the
-                // image could name any file of the host.
-                let below = match part.format {
-                    Format::Raw => None,
-                    Format::Qcow2 if place + 1 < disk.parts.len() => {
-                        Some(json!(node(disk.id, place + 1)))
-                    }
-                    Format::Qcow2 => Some(json!(null)),
-                };
-                let mut block = json!({
-                    "driver": part.format.as_str(),
-                    "node-name": node(disk.id, place),
-                    "read-only": disk.read_only || place > 0,
-                    "discard": "unmap",
-                    "cache": { "direct": part.direct, "no-flush": false },
-                    "file": {
-                        "driver": if part.block_device { "host_device" } else { "file" },
-                        "filename": format!("/dev/fdset/{number}"),
-                        "aio": "threads",
-                        "discard": "unmap",
-                        "cache": { "direct": part.direct, "no-flush": false },
-                    },
-                });
-                if let Some(below) = below {
-                    block["backing"] = below;
-                }
+                let block = disk.block(place, *part, i64::from(*number));
                 line.option("-blockdev", block.to_string());
             }
             let drive = node(disk.id, 0);
             let mut device = match disk.kind {
-                Kind::Disk => format!("virtio-blk-pci,drive={drive},serial=disk{}", disk.id),
+                Kind::Disk => {
+                    let mut device = format!("virtio-blk-pci,drive={drive},serial=disk{}", disk.id);
+                    if let Some(port) = disk.port {
+                        let (id, bus) = (part_name(disk.id), port_name(port));
+                        device.push_str(&format!(",id={id},bus={bus}"));
+                    }
+                    device
+                }
                 Kind::Cd => {
                     line.option("-device", format!("virtio-scsi-pci,id=scsi{}", disk.id));
                     format!("scsi-cd,bus=scsi{}.0,drive={drive}", disk.id)
@@ -334,6 +341,51 @@ impl Machine {
             line.option("-device", device);
         }
     }
+}
+
+impl Disk {
+    /// Returns QEMU's options for one file of the disk, which QEMU opens as the descriptor set with
+    /// this number.
+    pub(crate) fn block(&self, place: usize, part: Part, set: i64) -> Value {
+        // The base that the file itself names is never used: the guest or the maker of the image
+        // could name any file of the host.
+        let below = match part.format {
+            Format::Raw => None,
+            Format::Qcow2 if place + 1 < self.parts.len() => Some(json!(node(self.id, place + 1))),
+            Format::Qcow2 => Some(json!(null)),
+        };
+        let mut block = json!({
+            "driver": part.format.as_str(),
+            "node-name": node(self.id, place),
+            "read-only": self.read_only || place > 0,
+            "discard": "unmap",
+            "cache": { "direct": part.direct, "no-flush": false },
+            "file": {
+                "driver": if part.block_device { "host_device" } else { "file" },
+                "filename": format!("/dev/fdset/{set}"),
+                "aio": "threads",
+                "discard": "unmap",
+                "cache": { "direct": part.direct, "no-flush": false },
+            },
+        });
+        if let Some(below) = below {
+            block["backing"] = below;
+        }
+        block
+    }
+}
+
+/// Prefix of the names of devices in ports.
+pub(crate) const PART: &str = "part-";
+
+/// Returns QEMU's name for the device of a disk in a port.
+pub(crate) fn part_name(disk: u32) -> String {
+    format!("{PART}disk{disk}")
+}
+
+/// Returns QEMU's name for a port, which is also the name of the bus behind the port.
+pub(crate) fn port_name(port: u32) -> String {
+    format!("port{port}")
 }
 
 /// The names of the QEMU nodes of the firmware's code and variables.
@@ -421,6 +473,7 @@ mod tests {
                     kind: Kind::Disk,
                     boot: Some(0),
                     read_only: false,
+                    port: None,
                     parts: vec![part(Format::Qcow2), part(Format::Raw)],
                 },
                 Disk {
@@ -428,6 +481,7 @@ mod tests {
                     kind: Kind::Disk,
                     boot: None,
                     read_only: true,
+                    port: None,
                     parts: vec![Part {
                         block_device: true,
                         ..part(Format::Raw)
@@ -437,6 +491,7 @@ mod tests {
             nics: vec![Nic {
                 mac: "02:08:20:00:00:01".to_owned(),
             }],
+            ports: 0,
             incoming: false,
         }
     }
@@ -464,6 +519,24 @@ mod tests {
         };
         let text = lines(&waits);
         assert_eq!(text, format!("{}\n-incoming defer", lines(&machine())));
+    }
+
+    #[test]
+    fn a_disk_in_a_port_leaves_the_other_devices_where_they_are() {
+        let mut with = machine();
+        with.ports = 2;
+        with.disks[1].port = Some(1);
+        let text = lines(&with);
+        let port = "pcie-root-port,id=port1,bus=pcie.0,addr=0x1c.1,multifunction=on,chassis=2,io-reserve=0";
+        assert!(text.contains(port), "{text}");
+        assert!(
+            text.contains("serial=disk1,id=part-disk1,bus=port1\n"),
+            "{text}"
+        );
+        let is_port = |line: &&str| !line.contains("pcie-root-port");
+        let others: Vec<&str> = text.lines().filter(is_port).collect();
+        let others = others.join("\n").replace(",id=part-disk1,bus=port1", "");
+        assert_eq!(others, lines(&machine()));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::plan::guest::words_of_boot;
 use host::{Error, Host};
 use kernelzone::disks::{self, Added};
 use kernelzone::record::Record;
-use kernelzone::{disk_size, facts, image, install, uefi};
+use kernelzone::{disk_size, facts, image, install, ports, uefi};
 use subject::Subject;
 
 /// The hooks of kernel zones.
@@ -175,6 +175,7 @@ impl ZoneKind for Machine {
     ) -> Result<Vec<String>, Error> {
         let mut remarks = disks::make_added(host, config, zonepath)?;
         remarks.extend(disk_size::grow(host, config, zonepath)?);
+        ports::adopt(zonepath)?;
         remarks.extend(uefi::prepare(config, zonepath)?);
         Ok(remarks)
     }

@@ -42,6 +42,7 @@ pub fn machine(
                 })
             })
             .collect(),
+        ports: facts.record.ports,
         incoming: false,
     }
 }

@@ -1,0 +1,202 @@
+//! The ports of a kernel zone's machine: places for disks that come and go while the guest runs.
+//!
+//! The record in the zonepath keeps the port of each disk, so that the guest finds the disk in the
+//! same place after a reboot. Disks without a port, such as those of zones that an earlier release
+//! installed, keep their places on the machine's own bus, and stay until the guest ends.
+
+use std::path::Path;
+
+use model::Config;
+use vm::Format;
+use vm::machine::PORTS;
+
+use crate::disks::{self, Place, own_name};
+use crate::record::{self, Record};
+use host::{Error, Host};
+
+/// Maximum number of a new zone's disks that get a port at the install. The other ports stay free
+/// for later disks.
+const MAX_FIRST: usize = PORTS as usize / 2;
+
+/// Gives the disks of a new zone their ports. The first disk needs none, because the guest's system
+/// is on it. Linux counts the disks on the machine's own bus before those in ports, so either all
+/// further disks have a port, or none.
+pub(crate) fn first(record: &mut Record) {
+    let mut further: Vec<_> = record.disks.iter_mut().collect();
+    further.sort_by_key(|disk| disk.id);
+    if further.len() > MAX_FIRST + 1 {
+        return;
+    }
+    for (disk, port) in further.into_iter().skip(1).zip(0..) {
+        disk.port = Some(port);
+    }
+}
+
+/// Gives the machine of a zone its ports before a cold boot, if an earlier release installed the
+/// zone. The devices that the guest knows stay where they are.
+///
+/// # Errors
+/// Fails as [`Record::load`] and [`Record::save`] do.
+pub fn adopt(zonepath: &Path) -> Result<(), Error> {
+    let mut record = Record::load(zonepath)?;
+    if record.ports > 0 {
+        return Ok(());
+    }
+    record.ports = PORTS;
+    record.save(zonepath)
+}
+
+fn port_of(record: &Record, place: &Place) -> Option<u32> {
+    record.disk(place.id)?.port
+}
+
+/// Records a port for a disk of the configuration that has none, and takes the ports of disks that
+/// are no longer configured.
+///
+/// # Errors
+/// Fails with [`Error::Refused`] if no port is free, and as [`Record::save`] does.
+pub fn take(host: &Host, config: &Config, zonepath: &Path, id: u32) -> Result<(), Error> {
+    let mut record = Record::load(zonepath)?;
+    let places = disks::places(host, config);
+    let Some(place) = places.iter().find(|place| place.id == id) else {
+        return Err(Error::Refused(format!("has no disk {id}.")));
+    };
+    if port_of(&record, place).is_some() {
+        return Ok(());
+    }
+    for disk in &mut record.disks {
+        if places.iter().all(|place| place.id != disk.id) {
+            disk.port = None;
+        }
+    }
+    let taken: Vec<u32> = record.disks.iter().filter_map(|disk| disk.port).collect();
+    let free = (0..record.ports).find(|port| !taken.contains(port));
+    let port = Some(free.ok_or_else(|| Error::Refused("has no free port for a disk.".to_owned()))?);
+    let file = own_name(place, zonepath);
+    // The record of a disk that was moved into or out of the zonepath is of another file.
+    record
+        .disks
+        .retain(|disk| disk.id != id || disk.file.is_some() == file.is_some());
+    match record.disks.iter_mut().find(|disk| disk.id == id) {
+        Some(disk) => disk.port = port,
+        None => record.disks.push(record::Disk {
+            id,
+            size: disks::length(&place.path)
+                .map_err(Error::io(format!("open {}", place.path.display())))?,
+            file,
+            format: Format::Raw,
+            bases: Vec::new(),
+            port,
+        }),
+    }
+    record.save(zonepath)
+}
+
+/// Makes the port of a removed disk free.
+///
+/// # Errors
+/// Fails as [`Record::load`] and [`Record::save`] do.
+pub fn give_back(zonepath: &Path, id: u32) -> Result<(), Error> {
+    let mut record = Record::load(zonepath)?;
+    let disk = record.disks.iter_mut().find(|disk| disk.id == id);
+    match disk.and_then(|disk| disk.port.take()) {
+        Some(_) => record.save(zonepath),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::Root;
+    use vm::Model;
+
+    use super::*;
+    use crate::record::Start;
+
+    fn record(ids: &[u32], ports: u32) -> Record {
+        let disk = |id: &u32| record::Disk {
+            id: *id,
+            size: 1 << 20,
+            file: Some(format!("disk{id}")),
+            format: Format::Raw,
+            bases: Vec::new(),
+            port: None,
+        };
+        Record {
+            model: Model {
+                qemu: "7.2.22".to_owned(),
+                machine: "pc-q35-7.2".to_owned(),
+                cpu: "max".to_owned(),
+            },
+            start: Start::Firmware,
+            disks: ids.iter().map(disk).collect(),
+            nvram: None,
+            ports,
+            boots: 0,
+        }
+    }
+
+    fn ports(record: &Record) -> Vec<(u32, Option<u32>)> {
+        record
+            .disks
+            .iter()
+            .map(|disk| (disk.id, disk.port))
+            .collect()
+    }
+
+    #[test]
+    fn the_first_disk_of_a_new_zone_stays_on_the_bus() {
+        let mut few = record(&[2, 0, 1], PORTS);
+        first(&mut few);
+        assert_eq!(ports(&few), [(2, Some(1)), (0, None), (1, Some(0))]);
+        let mut many = record(&[0, 1, 2, 3, 4, 5], PORTS);
+        first(&mut many);
+        assert!(many.disks.iter().all(|disk| disk.port.is_none()));
+    }
+
+    #[test]
+    fn a_port_is_taken_once_and_given_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Host::new(Root::new(dir.path()), "/none".into(), None);
+        let mut config = Config::new("k1".parse().unwrap());
+        config.set("brand", "kz").unwrap();
+        config.set_zonepath("/k1").unwrap();
+        let zonepath = host.root.path(Path::new("/k1"));
+        std::fs::create_dir(&zonepath).unwrap();
+        let mut add = |id: &str| {
+            let mut one = model::config::Resource::new(model::table::resource("device").unwrap());
+            one.set("id", id).unwrap();
+            one.set("storage", &format!("file:///k1/disk{id}")).unwrap();
+            config.add(one).unwrap();
+            config.clone()
+        };
+        let _ = add("0");
+        let config = add("1");
+        std::fs::write(zonepath.join("disk1"), [0; 512]).unwrap();
+        // Disk 7 is no longer configured, and its port can be taken.
+        let mut old = record(&[0, 7], 1);
+        old.disks[1].port = Some(0);
+        old.save(&zonepath).unwrap();
+        take(&host, &config, &zonepath, 1).unwrap();
+        take(&host, &config, &zonepath, 1).unwrap();
+        let now = Record::load(&zonepath).unwrap();
+        assert_eq!(ports(&now), [(0, None), (7, None), (1, Some(0))]);
+        let full = take(&host, &config, &zonepath, 0).unwrap_err().to_string();
+        assert!(full.contains("no free port"), "{full}");
+        give_back(&zonepath, 1).unwrap();
+    }
+
+    #[test]
+    fn a_zone_of_an_earlier_release_gets_ports_at_a_cold_boot() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut old = record(&[0, 1], 0);
+        old.save(dir.path()).unwrap();
+        let text = std::fs::read_to_string(dir.path().join(record::FILE)).unwrap();
+        assert!(!text.contains("port"), "{text}");
+        adopt(dir.path()).unwrap();
+        old.ports = PORTS;
+        assert_eq!(Record::load(dir.path()).unwrap(), old);
+        old.disks[1].port = Some(PORTS);
+        assert!(old.check().is_err());
+    }
+}
