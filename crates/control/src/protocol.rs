@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use limits::Changed;
 use model::config::machine::KeySource;
 use model::controls::Controls;
-use model::plan::Init;
+use model::plan::{Init, MachineFile};
 use serde::{Deserialize, Serialize};
 
 /// Maximum length of a packet in bytes.
@@ -58,6 +58,15 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
+    /// Adds a disk in its port. A disk that is there already stays unchanged.
+    AddDisk {
+        /// The disk.
+        disk: Box<vm::Disk>,
+        /// The files of the disk, in the order of its parts.
+        files: Vec<MachineFile>,
+    },
+    /// Removes the disk with this number from its port, after the guest has released the disk.
+    RemoveDisk(u32),
     /// Grows the file of a disk, and tells the guest the new size. A disk that has the size already
     /// stays unchanged.
     GrowDisk {

@@ -20,7 +20,7 @@ pub use adopt::AdoptError;
 pub use beadm::BeadmError;
 pub use job::{JobError, PlanError};
 pub(crate) use machine::AWAY;
-pub use machine::{AwayError, ButtonError, ClockError, MachineError, PartError};
+pub use machine::{AwayError, ButtonError, ChangedError, ClockError, MachineError, PartError};
 pub use migrate::{ArriveError, LeaveError};
 pub use pager::{PagerError, PagingError};
 pub use suspend::{ResumeError, ScratchError, StateError, SuspendError};

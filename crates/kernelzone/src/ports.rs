@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use model::Config;
+use model::live::Places;
 use vm::Format;
 use vm::machine::PORTS;
 
@@ -44,6 +45,25 @@ pub fn adopt(zonepath: &Path) -> Result<(), Error> {
     }
     record.ports = PORTS;
     record.save(zonepath)
+}
+
+/// Returns the disks of a configuration that can be removed while the guest runs, and the number of
+/// free ports.
+///
+/// # Errors
+/// Fails as [`Record::load`] does.
+pub fn places(host: &Host, config: &Config, zonepath: &Path) -> Result<Places, Error> {
+    let record = Record::load(zonepath)?;
+    let places = disks::places(host, config);
+    let in_ports = places
+        .iter()
+        .filter(|place| port_of(&record, place).is_some());
+    let removable: Vec<u32> = in_ports.map(|place| place.id).collect();
+    let all = usize::try_from(record.ports).unwrap_or(0);
+    Ok(Places {
+        free: all.saturating_sub(removable.len()),
+        removable,
+    })
 }
 
 fn port_of(record: &Record, place: &Place) -> Option<u32> {
@@ -177,13 +197,17 @@ mod tests {
         let mut old = record(&[0, 7], 1);
         old.disks[1].port = Some(0);
         old.save(&zonepath).unwrap();
+        assert_eq!(places(&host, &config, &zonepath).unwrap().free, 1);
         take(&host, &config, &zonepath, 1).unwrap();
         take(&host, &config, &zonepath, 1).unwrap();
         let now = Record::load(&zonepath).unwrap();
         assert_eq!(ports(&now), [(0, None), (7, None), (1, Some(0))]);
+        let found = places(&host, &config, &zonepath).unwrap();
+        assert_eq!((found.free, found.removable), (0, vec![1]));
         let full = take(&host, &config, &zonepath, 0).unwrap_err().to_string();
         assert!(full.contains("no free port"), "{full}");
         give_back(&zonepath, 1).unwrap();
+        assert_eq!(places(&host, &config, &zonepath).unwrap().free, 1);
     }
 
     #[test]

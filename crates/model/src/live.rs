@@ -89,6 +89,10 @@ pub enum Act {
     RemoveDevices(String),
     /// Adds the devices that the pattern matches.
     AddDevices(String),
+    /// Removes the disk with this number from a kernel zone.
+    RemoveDisk(u32),
+    /// Adds the disk with this number to a kernel zone.
+    AddDisk(u32),
     /// Grows a disk of a kernel zone.
     GrowDisk {
         /// The number of the disk.
@@ -123,6 +127,8 @@ impl fmt::Display for Act {
             Self::Mount(fs) => write!(f, "mount {} at {}", fs.special, fs.dir.display()),
             Self::RemoveDevices(pattern) => write!(f, "take away {pattern}"),
             Self::AddDevices(pattern) => write!(f, "show {pattern}"),
+            Self::RemoveDisk(id) => write!(f, "remove disk {id}"),
+            Self::AddDisk(id) => write!(f, "add disk {id}"),
             Self::GrowDisk { id, size } => {
                 write!(f, "grow disk {id} to {}", table::exact_size(*size))
             }
@@ -143,6 +149,15 @@ pub struct LivePlan {
     pub steps: Vec<Step>,
 }
 
+/// The places in a kernel zone's machine for disks that come and go while the zone runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The numbers of the disks in such places.
+    pub removable: Vec<u32>,
+    /// The number of free places.
+    pub free: usize,
+}
+
 const AT_BOOT: &str = "it takes effect when the zone boots";
 
 /// Plans the change from the configuration with which a zone runs to another configuration.
@@ -150,10 +165,10 @@ const AT_BOOT: &str = "it takes effect when the zone boots";
 /// The order of the steps is: limits, unmounts (inner file systems before outer ones), mounts,
 /// devices, links.
 ///
-/// For a kernel zone, the limits on QEMU and the published ports change, and disks grow. Memory,
-/// processors, other disks and network cards belong to the guest and need a reboot.
+/// For a kernel zone, the limits on QEMU, the published ports and the disks in `places` change.
+/// Memory, processors, other disks and network cards belong to the guest and need a reboot.
 #[must_use]
-pub fn plan(running: &Config, wanted: &Config) -> LivePlan {
+pub fn plan(running: &Config, wanted: &Config, places: &Places) -> LivePlan {
     let mut making = Making {
         plan: LivePlan::default(),
         now: running.clone(),
@@ -163,7 +178,7 @@ pub fn plan(running: &Config, wanted: &Config) -> LivePlan {
     making.globals();
     making.controls();
     match making.is_machine() {
-        true => making.disks(),
+        true => making.disks(places),
         false => {
             making.file_systems();
             making.devices();

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use model::config::Resource;
-use model::live::{self, LivePlan};
+use model::live::{self, LivePlan, Places};
 use model::{Config, State, Verb, ZoneName};
 use store::runtime::Mounted;
 use store::xml;
@@ -29,7 +29,7 @@ use change::Running;
 use host::fault::Fault;
 use host::undo::UndoStack;
 use host::{Error, Host, devices, flatten};
-use kernelzone::disk_size;
+use kernelzone::{disk_size, ports};
 use platform::kind;
 use subject::{Start, Subject};
 
@@ -111,7 +111,7 @@ pub fn commit(
                     "another session changed the running configuration meanwhile: use revert, and make the change again".to_owned(),
                 ));
             }
-            check_live(&running, wanted)?;
+            check_live(&running, wanted, &places(host, &subject, &running)?)?;
             change(host, &subject, wanted, options, tell)
         }
         Start::Already(notice) => Ok(Outcome::Already(notice)),
@@ -151,7 +151,7 @@ fn change(
             left: Vec::new(),
         },
     };
-    let plan = live::plan(&found.config, wanted);
+    let plan = live::plan(&found.config, wanted, &places(host, subject, &stored)?);
     let same = plan.steps.is_empty() && plan.at_boot.is_empty();
     if !same {
         check(host, subject, wanted)?;
@@ -178,10 +178,18 @@ fn change(
     Ok(Outcome::Done)
 }
 
+/// Returns the places of a kernel zone's machine for disks that come and go; other zones have none.
+fn places(host: &Host, subject: &Subject, running: &Config) -> Result<Places, Error> {
+    match kind::of(running).has_mounts() {
+        true => Ok(Places::default()),
+        false => ports::places(host, running, &subject.zonepath),
+    }
+}
+
 /// Refuses changes that need a reboot, because a change of the running configuration is lost at the
 /// next boot.
-fn check_live(running: &Config, wanted: &Config) -> Result<(), Error> {
-    let plan = live::plan(running, wanted);
+fn check_live(running: &Config, wanted: &Config, places: &Places) -> Result<(), Error> {
+    let plan = live::plan(running, wanted, places);
     let mut fixed: Vec<String> = plan
         .at_boot
         .iter()
@@ -322,13 +330,13 @@ mod tests {
         let running = Config::new("web".parse().unwrap());
         let mut wanted = running.clone();
         wanted.set("max-lwps", "100").unwrap();
-        assert!(check_live(&running, &wanted).is_ok());
+        assert!(check_live(&running, &wanted, &Places::default()).is_ok());
         wanted.set("bootargs", "-v").unwrap();
         let mut admin = Resource::new(model::table::resource("admin").unwrap());
         admin.set("user", "joe").unwrap();
         admin.set("auths", "login").unwrap();
         wanted.add(admin).unwrap();
-        let refused = check_live(&running, &wanted).unwrap_err();
+        let refused = check_live(&running, &wanted, &Places::default()).unwrap_err();
         assert_eq!(
             refused.to_string(),
             "not possible while the zone runs: Adding bootargs=-v, admin"

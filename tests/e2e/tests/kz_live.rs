@@ -117,3 +117,89 @@ fn a_disk_on_a_base_file_grows() {
     let record = fs::read_to_string(host.path("zones/k3/machine.json")).expect("a record");
     assert!(record.contains(&(6_u64 << 30).to_string()), "{record}");
 }
+
+/// Adds a second disk of 64 MiB to the configuration of `k1`.
+const ADD: &str =
+    "add device; set storage=file:///zones/%{zonename}/disk1; set id=1; set size=64m; end";
+const REMOVE: &str = "remove device id=1";
+
+/// Changes the stored configuration of `k1` and applies the change to the running zone.
+#[track_caller]
+fn apply(host: &Host, change: &str) -> String {
+    host.zonecfg(&["-z", "k1", change]).quiet();
+    host.on("k1", &["apply"]).ok().out
+}
+
+/// Waits until the guest of `k1` has a second disk, or has none.
+fn has_second(host: &Host, expected: bool) {
+    wait_for("change of the second disk in the guest", || {
+        let there = said(host, "test -e /sys/block/vdb && echo yes || echo no") == "yes";
+        (there == expected).then_some(())
+    });
+}
+
+#[test]
+fn disks_come_and_go() {
+    let Some(host) = Host::new() else { return };
+    if !boot_machine(&host, "") {
+        return;
+    }
+    let kept = Kept::of(&host);
+    host.zonecfg(&["-z", "k1", ADD]).quiet();
+    let planned = host.on("k1", &["apply", "-n"]).ok();
+    let line = "Adding device storage=file:///zones/%{zonename}/disk%{id} id=1 size=64M";
+    assert_eq!(
+        planned.text(),
+        format!("zone 'k1': Checking: {}", line.replace("%{id}", "1"))
+    );
+    assert!(!host.path("zones/k1/disk1").exists());
+    let applied = host.on("k1", &["apply"]).ok().out;
+    assert!(applied.contains("was made: empty, of 64M"), "{applied}");
+    has_second(&host, true);
+    let look = "echo $(cat /sys/block/vdb/serial) $(cat /sys/block/vdb/size)";
+    assert_eq!(said(&host, look), "disk1 131072");
+    let sum = "dd if=/dev/vdb bs=1M count=3 2>/dev/null | md5sum";
+    let write = "dd if=/run/data of=/dev/vdb bs=1M count=3 conv=notrunc 2>/dev/null; sync";
+    let written = said(&host, &format!("{write}; {sum}"));
+    set_size_of_second(&host);
+
+    // No other QEMU could take the state of this machine.
+    host.on("k1", &["suspend"]).mentions(
+        1,
+        "its machine has changed since it booted (disk1): reboot the zone first",
+    );
+    kept.goes_on(&host);
+    let _ = apply(&host, REMOVE);
+    has_second(&host, false);
+    host.on("k1", &["suspend"]).quiet();
+    done(host.on("k1", &["boot"]));
+    kept.goes_on(&host);
+
+    // The disk keeps its content and its port, also after a reboot.
+    let _ = apply(&host, &ADD.replace("64m", "96m"));
+    has_second(&host, true);
+    assert_eq!(said(&host, sum), written);
+    let address = "readlink -f /sys/block/vdb | sed 's,/virtio.*,,'";
+    let before = said(&host, address);
+    host.halt("k1");
+    done(host.on("k1", &["boot"]));
+    wait_for_guest(&host);
+    has_second(&host, true);
+    assert_eq!((said(&host, address), said(&host, sum)), (before, written));
+    let kept = Kept::of(&host);
+    host.on("k1", &["suspend"]).quiet();
+    done(host.on("k1", &["boot"]));
+    kept.goes_on(&host);
+    done(host.zonecfg(&["-z", "k1", "-r", REMOVE]));
+    has_second(&host, false);
+    host.zonecfg(&["-z", "k1", "-r", "remove device id=0"])
+        .mentions(1, "not possible while the zone runs");
+}
+
+/// Grows the second disk, which came while the zone ran.
+fn set_size_of_second(host: &Host) {
+    let _ = apply(host, "select device id=1; set size=96m; end");
+    wait_for("second disk of 96 MiB", || {
+        (said(host, "cat /sys/block/vdb/size") == "196608").then_some(())
+    });
+}

@@ -40,15 +40,36 @@ pub enum PartError {
     /// The guest is paused, because it may run on another host.
     #[error(transparent)]
     Away(#[from] AwayError),
+    /// The zone is in another state than running, or is being migrated.
+    #[error("not running")]
+    NotRunning,
     /// The zone is not a kernel zone.
     #[error("the zone is no machine")]
     NotAMachine,
     /// zoneadmd has no connection to QEMU.
     #[error("QEMU does not answer")]
     Unresponsive,
+    /// A file of the disk cannot be opened.
+    #[error("{0}")]
+    Open(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// QEMU refused the order or did not answer it.
     #[error(transparent)]
     Qemu(#[from] vm::Error),
+}
+
+/// The reason why the state of a machine fits no other QEMU.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChangedError {
+    /// These parts came or went while the guest ran.
+    #[error("its machine has changed since it booted ({0}): reboot the zone first")]
+    Parts(String),
+    /// The arguments of QEMU cannot be read.
+    #[error(transparent)]
+    Arguments(#[from] kernelzone::image::ImageError),
+    /// QEMU did not carry out an order.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
 }
 
 /// The reason why zoneadmd does not let a guest run.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{AwayError, MachineError};
+use super::{AwayError, ChangedError, MachineError};
 
 /// The reason why a guest was not migrated to another host.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +14,9 @@ pub enum LeaveError {
     /// The zone is in another state than running, or is already being migrated.
     #[error("not running")]
     NotRunning,
+    /// The machine was changed while its guest ran.
+    #[error(transparent)]
+    Changed(#[from] ChangedError),
     /// The memory of the guest is still being restored after a resume.
     #[error("its memory is still being restored")]
     StillRestored,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use host::flatten;
 use kernelzone::image::ImageError;
 
-use super::{AwayError, InjectedFault, MachineError, PagerError, PagingError};
+use super::{AwayError, ChangedError, InjectedFault, MachineError, PagerError, PagingError};
 
 /// The reason why a file in memory could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,9 @@ pub enum SuspendError {
     /// The guest may run on another host, or the zone's configuration cannot be read.
     #[error(transparent)]
     Away(#[from] AwayError),
+    /// The machine was changed while its guest ran.
+    #[error(transparent)]
+    Changed(#[from] ChangedError),
     /// The memory of the guest is still being restored after a resume.
     #[error("its memory is still being restored; the zone runs on")]
     StillRestored,

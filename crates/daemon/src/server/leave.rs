@@ -84,7 +84,7 @@ impl Server<'_> {
         }
     }
 
-    fn may_leave(&self, order: &Leave) -> Result<(), LeaveError> {
+    fn may_leave(&mut self, order: &Leave) -> Result<(), LeaveError> {
         self.refuse_away()?;
         if self.runtime.state != State::Running || self.leaving.is_some() {
             return Err(LeaveError::NotRunning);
@@ -92,6 +92,7 @@ impl Server<'_> {
         if self.paging.is_some() {
             return Err(LeaveError::StillRestored);
         }
+        self.refuse_changed()?;
         match order.disks.len() < sys::passing::MAX_DESCRIPTORS {
             true => Ok(()),
             false => Err(LeaveError::TooManyDisks),

@@ -27,6 +27,7 @@ impl Server<'_> {
         // This check comes first, because after a failed suspend the guest is resumed, and a guest
         // that may run on another host must not run here.
         self.refuse_away()?;
+        self.refuse_changed()?;
         // The deadline for all steps of the suspend together.
         let end = Instant::now() + Duration::from_secs(order.seconds);
         let pid = self.platform.init.pid;

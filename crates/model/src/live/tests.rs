@@ -22,7 +22,7 @@ fn fs<'a>(dir: &'a str, special: &'a str) -> [(&'a str, &'a str); 3] {
 
 /// Returns the lines of a plan, its steps, and the changes that wait for a reboot.
 fn told(running: &Config, wanted: &Config) -> (Vec<String>, Vec<String>, Vec<String>) {
-    let plan = plan(running, wanted);
+    let plan = plan(running, wanted, &Places::default());
     (
         plan.now.iter().map(ToString::to_string).collect(),
         plan.steps.iter().map(|step| step.act.to_string()).collect(),
@@ -40,10 +40,13 @@ fn an_unchanged_configuration_needs_no_step() {
         ("device", &[("match", "/dev/fuse")]),
         ("max-lwps", &[("", "100")]),
     ]);
-    assert_eq!(plan(&one, &one), LivePlan::default());
+    assert_eq!(plan(&one, &one, &Places::default()), LivePlan::default());
     let other_order = config(&[("fs", &fs("/b", "/x")), ("fs", &fs("/a", "/x"))]);
     let order = config(&[("fs", &fs("/a", "/x")), ("fs", &fs("/b", "/x"))]);
-    assert_eq!(plan(&order, &other_order), LivePlan::default());
+    assert_eq!(
+        plan(&order, &other_order, &Places::default()),
+        LivePlan::default()
+    );
 }
 
 #[test]
@@ -89,7 +92,7 @@ fn a_running_kernel_zone_changes_only_limits() {
             "Modifying virtual-cpu ncpus=2"
         ]
     );
-    let after = &plan(&running, &wanted).steps[0].after;
+    let after = &plan(&running, &wanted, &Places::default()).steps[0].after;
     assert_eq!(after.machine_memory(), 1 << 30);
     assert_eq!(after.machine_disks(), running.machine_disks());
 }
@@ -113,7 +116,7 @@ fn a_disk_of_a_running_kernel_zone_grows() {
     );
     assert_eq!(steps, ["grow disk 0 to 20G"]);
     assert_eq!(at_boot, [""; 0]);
-    let grown = plan(&of("16g", ""), &of("20g", ""));
+    let grown = plan(&of("16g", ""), &of("20g", ""), &Places::default());
     let sizes: Vec<_> = grown
         .steps
         .iter()
@@ -126,6 +129,50 @@ fn a_disk_of_a_running_kernel_zone_grows() {
     // Another change of the same disk needs a reboot, and the disk grows then, too.
     let (now, _, at_boot) = told(&of("16g", ""), &of("20g", "1"));
     assert_eq!((now.len(), at_boot.len()), (0, 1));
+}
+
+#[test]
+fn disks_come_and_go_in_their_places() {
+    let of = |ids: &[&str]| {
+        let paths: Vec<String> = ids.iter().map(|id| format!("file:///z/disk{id}")).collect();
+        let mut all = config(&[("brand", &[("", "kz")])]);
+        for (id, path) in ids.iter().zip(&paths) {
+            let mut one = Resource::new(table::resource("device").unwrap());
+            one.set("storage", path).unwrap();
+            one.set("id", id).unwrap();
+            all.add(one).unwrap();
+        }
+        all
+    };
+    let (old, new) = (of(&["0", "1", "2"]), of(&["0", "3", "4"]));
+    let places = Places {
+        removable: vec![1],
+        free: 0,
+    };
+    let found = plan(&old, &new, &places);
+    let steps: Vec<_> = found
+        .steps
+        .iter()
+        .map(|step| step.act.to_string())
+        .collect();
+    // Disk 3 takes the place of disk 1, disk 4 has none, and disk 2 cannot go.
+    assert_eq!(steps, ["remove disk 1", "add disk 3"]);
+    let waits: Vec<_> = found
+        .at_boot
+        .iter()
+        .map(|(one, why)| format!("{one}: {why}"))
+        .collect();
+    assert_eq!(
+        waits,
+        [
+            "Removing device storage=file:///z/disk2 id=2: this disk stays until the machine ends",
+            "Adding device storage=file:///z/disk4 id=4: the machine has no free port",
+        ]
+    );
+    assert_eq!(
+        found.steps[1].after.machine_disks(),
+        of(&["0", "2", "3"]).machine_disks()
+    );
 }
 
 #[test]
@@ -196,7 +243,7 @@ fn nested_mounts_are_remounted_with_their_parent() {
             "mount /3 at /new/er",
         ]
     );
-    let plan = plan(&running, &wanted);
+    let plan = plan(&running, &wanted, &Places::default());
     assert_eq!(plan.steps.last().unwrap().after, wanted);
     assert_eq!(at_boot, [""; 0]);
 }
@@ -269,7 +316,7 @@ fn changes_that_need_a_reboot_are_only_reported() {
         ),
         ("admin", &[("user", "joe"), ("auths", "login")]),
     ]);
-    let plan = plan(&running, &wanted);
+    let plan = plan(&running, &wanted, &Places::default());
     let at_boot: Vec<String> = plan
         .at_boot
         .iter()
@@ -348,9 +395,9 @@ fn the_steps_lead_to_the_wanted_configuration() {
     ];
     for running in &many {
         for wanted in &many {
-            let first = plan(running, wanted);
+            let first = plan(running, wanted, &Places::default());
             let after = first.steps.last().map_or(running, |step| &step.after);
-            let second = plan(after, wanted);
+            let second = plan(after, wanted, &Places::default());
             assert_eq!(second.steps, [], "{running:?} to {wanted:?}");
             assert_eq!(second.now, []);
             assert_eq!(second.at_boot, first.at_boot);
@@ -366,7 +413,7 @@ fn a_running_zone_changes_its_pool() {
     assert_eq!(now, ["Modifying pool=web"]);
     assert_eq!(steps, ["set pool=web"]);
     assert_eq!(at_boot, ["Adding hostid=beef"]);
-    let plan = plan(&running, &wanted);
+    let plan = plan(&running, &wanted, &Places::default());
     assert_eq!(plan.steps[0].after.pool(), "web");
     let (now, steps, _) = told(&running, &config(&[]));
     assert_eq!(now, ["Removing pool=batch"]);

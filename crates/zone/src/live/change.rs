@@ -75,6 +75,21 @@ pub(super) fn carry_out(
                 running.control(&before, &mut |_| {})
             }));
         }
+        Act::AddDisk(id) => {
+            let id = *id;
+            // The undo is added first, because an error may leave the disk in the machine.
+            later(Box::new(move |running| machine::remove_disk(running, id)));
+            for made in machine::add_disk(&running, &step.after, id)? {
+                tell(Told::Progress(made));
+            }
+        }
+        Act::RemoveDisk(id) => {
+            let (id, before) = (*id, running.config.clone());
+            machine::remove_disk(&running, id)?;
+            later(Box::new(move |running| {
+                machine::add_disk(running, &before, id).map(drop)
+            }));
+        }
         // A disk never shrinks, so this step has no undo: the disk keeps its size.
         Act::GrowDisk { id, size } => machine::grow_disk(&running, *id, *size)?,
         Act::Mount(fs) => {

@@ -5,13 +5,49 @@ use super::change::Running;
 use control::client;
 use control::protocol::{Part, Request};
 use host::Error;
-use kernelzone::disk_size;
+use kernelzone::disks::{self, Added, Files};
+use kernelzone::record::Record;
+use kernelzone::{disk_size, ports};
+use model::Config;
+use model::plan::MachineFile;
 
 /// Grows a disk. The file is long enough before the record says so: a second attempt after a crash
 /// finds the former size in the record, and grows the disk to the size that it has already.
 pub(super) fn grow_disk(running: &Running, id: u32, size: u64) -> Result<(), Error> {
     change(running, Part::GrowDisk { id, size })?;
     disk_size::note(&running.zonepath, id, size)
+}
+
+/// Adds a disk of the configuration. A disk in the zonepath that does not exist is made. The record
+/// has the port of the disk before the machine has the disk, so that a second attempt after a crash
+/// takes the same port.
+/// Returns a sentence for each file that was made.
+pub(super) fn add_disk(running: &Running, config: &Config, id: u32) -> Result<Vec<String>, Error> {
+    let (host, zonepath) = (&running.host, running.zonepath.as_path());
+    let made = disks::make_added(host, config, zonepath)?;
+    ports::take(host, config, zonepath, id)?;
+    let mut places = disks::places(host, config);
+    places.retain(|place| place.id == id);
+    let record = Record::load(zonepath)?;
+    let files = disks::files(&places, &record, zonepath, Added::Refused)?;
+    for Files { disk, paths } in files {
+        let parts = disk.parts.iter().zip(paths).enumerate();
+        let files = parts.map(|(place, (part, path))| MachineFile {
+            path,
+            read_only: place > 0,
+            direct: part.direct,
+        });
+        let files = files.collect();
+        let disk = Box::new(disk);
+        change(running, Part::AddDisk { disk, files })?;
+    }
+    Ok(made)
+}
+
+/// Removes a disk. Its port is free after the guest has released the disk.
+pub(super) fn remove_disk(running: &Running, id: u32) -> Result<(), Error> {
+    change(running, Part::RemoveDisk(id))?;
+    ports::give_back(&running.zonepath, id)
 }
 
 fn change(running: &Running, part: Part) -> Result<(), Error> {
