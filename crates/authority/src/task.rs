@@ -267,7 +267,10 @@ fn is_plain(text: &str) -> bool {
     first.is_some_and(|b| b.is_ascii_alphanumeric()) && text.bytes().all(legal)
 }
 
-type Set = Vec<(Opt, Option<String>)>;
+type Set = Vec<Given>;
+
+/// An option with its value.
+type Given = (Opt, Option<String>);
 
 /// Parses the options at the begin of `words`, as getopt(3) does. Returns the options and the rest
 /// of the words, the first of which is no option. `--` is no option here.
@@ -325,7 +328,7 @@ fn long_option<'a>(
     known: &[Opt],
     long: &str,
     behind: &'a [String],
-) -> Result<((Opt, Option<String>), &'a [String]), Refusal> {
+) -> Result<(Given, &'a [String]), Refusal> {
     let (name, attached) = match long.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
         None => (long, None),
@@ -349,7 +352,7 @@ fn long_option<'a>(
 /// Returns the options as words: a letter and its value are two words, a long option and its value
 /// are one.
 fn written(set: Set) -> Vec<String> {
-    let words = |(option, value): (Opt, Option<String>)| match (option.letter, option.long, value) {
+    let words = |(option, value): Given| match (option.letter, option.long, value) {
         (Some(letter), _, value) => [format!("-{letter}")].into_iter().chain(value).collect(),
         (None, Some(long), Some(value)) => vec![format!("--{long}={value}")],
         (None, long, _) => long.map(|long| format!("--{long}")).into_iter().collect(),

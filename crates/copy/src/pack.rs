@@ -254,8 +254,10 @@ impl<W: Write> Pack<'_, W> {
         self.to.pad(sum).map_err(closed)?;
         if listed.st_nlink > 1 && self.links.len() < MAX_LINKED_FILES {
             let number = (listed.st_dev, listed.st_ino);
-            self.links
-                .insert(number, (name, u64::from(listed.st_nlink) - 1));
+            // The type of the count depends on the processor.
+            #[allow(clippy::useless_conversion)]
+            let others = u64::from(listed.st_nlink) - 1;
+            self.links.insert(number, (name, others));
         }
         Ok(())
     }
