@@ -47,7 +47,7 @@ pub fn run(call: &Call) -> u8 {
             cli::status::ERROR
         });
     }
-    let (mut host, zones) = match act::admitted(call) {
+    let (mut host, zones) = match act::admitted(call, false) {
         Ok(admitted) => admitted,
         Err(status) => return status,
     };
