@@ -28,7 +28,7 @@ pub use config::{Command, Config};
 pub use digest::{BadDigest, Digest, Hasher};
 pub use layout::{Image, Layer, Layout};
 pub use manifest::{Descriptor, Document, Manifest, Platform};
-pub use reference::{BadReference, Reference, is_loopback};
+pub use reference::{BadReference, Reference, is_authority, is_loopback};
 
 /// Maximum number of layers of an image; other tools have the same limit.
 pub const MAX_LAYERS: usize = 127;

@@ -149,7 +149,8 @@ impl FromStr for Reference {
 
 /// Returns true for a host name or an address with an optional port. Every other character is
 /// refused, because the text becomes part of a URL.
-pub(crate) fn is_authority(text: &str) -> bool {
+#[must_use]
+pub fn is_authority(text: &str) -> bool {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
             Some((address, rest)) => {
