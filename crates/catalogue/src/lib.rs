@@ -8,16 +8,22 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | [`remote`] | the configuration of a remote, one file for each |
 //! | [`url`] | addresses, and paths below an address |
 //! | [`signed`] | clear-signed documents, and the status lines of gpgv |
 //! | [`date`] | times in documents |
+//! | [`product`] | the newest version of a product |
 //! | [`architecture`] | names of processor architectures |
 
 pub mod architecture;
 pub mod date;
+pub mod product;
+pub mod remote;
 pub mod signed;
 pub mod url;
 
+pub use product::{File, Form, Product, Root};
+pub use remote::{BadRemote, Protocol, Remote, Trust};
 pub use url::Base;
 
 /// Maximum size of an index, in bytes. Public servers have less than 1 MiB.
