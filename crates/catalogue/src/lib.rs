@@ -12,18 +12,24 @@
 //! | [`url`] | addresses, and paths below an address |
 //! | [`signed`] | clear-signed documents, and the status lines of gpgv |
 //! | [`date`] | times in documents |
+//! | [`stream`] | `index:1.0` and `products:1.0` documents |
 //! | [`product`] | the newest version of a product |
+//! | [`names`] | the product that a name means |
 //! | [`architecture`] | names of processor architectures |
 
 pub mod architecture;
 pub mod date;
+pub mod names;
 pub mod product;
 pub mod remote;
 pub mod signed;
+pub mod stream;
 pub mod url;
 
+pub use names::{Found, Missing, Shelf};
 pub use product::{File, Form, Product, Root};
 pub use remote::{BadRemote, Protocol, Remote, Trust};
+pub use stream::{Index, Products};
 pub use url::Base;
 
 /// Maximum size of an index, in bytes. Public servers have less than 1 MiB.
