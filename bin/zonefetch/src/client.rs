@@ -22,7 +22,7 @@ use crate::tls::TlsConnector;
 use crate::trust;
 
 /// Maximum number of redirections that are followed.
-const MAX_REDIRECTIONS: usize = 5;
+pub const MAX_REDIRECTIONS: usize = 5;
 
 /// Timeout between two pieces of a server's answer.
 pub const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -48,33 +48,39 @@ struct Token {
     access_token: String,
 }
 
+/// Returns an HTTP client that follows no redirections by itself. `is_loopback` is true if the
+/// server is on this machine.
+pub fn agent(is_loopback: bool, wire: Wire) -> Result<Agent, String> {
+    let mut config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .timeout_connect(Some(SERVER_TIMEOUT))
+        .timeout_per_read(Some(SERVER_TIMEOUT))
+        .user_agent(concat!("zonefetch/", env!("CARGO_PKG_VERSION")));
+    if is_loopback {
+        // Connections to this machine itself use no proxy.
+        config = config.proxy(None);
+    }
+    let connector = ConnectProxyConnector::default().chain(TcpConnector::default());
+    let resolver = DefaultResolver::default();
+    Ok(match wire {
+        Wire::Plain => Agent::with_parts(config.build(), connector, resolver),
+        Wire::Tls => Agent::with_parts(
+            config.https_only(true).build(),
+            connector.chain(TlsConnector(trust::config()?)),
+            resolver,
+        ),
+    })
+}
+
 impl Client {
     pub fn new(
         reference: Reference,
         wire: Wire,
         credentials: Option<Credentials>,
     ) -> Result<Self, String> {
-        let mut config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .timeout_connect(Some(SERVER_TIMEOUT))
-            .timeout_per_read(Some(SERVER_TIMEOUT))
-            .user_agent(concat!("zonefetch/", env!("CARGO_PKG_VERSION")));
-        if reference.is_loopback() {
-            // Connections to this machine itself use no proxy.
-            config = config.proxy(None);
-        }
-        let connector = ConnectProxyConnector::default().chain(TcpConnector::default());
-        let resolver = DefaultResolver::default();
-        let agent = match wire {
-            Wire::Plain => Agent::with_parts(config.build(), connector, resolver),
-            Wire::Tls => Agent::with_parts(
-                config.https_only(true).build(),
-                connector.chain(TlsConnector(trust::config()?)),
-                resolver,
-            ),
-        };
+        let agent = agent(reference.is_loopback(), wire)?;
         Ok(Self {
             reference,
             wire,

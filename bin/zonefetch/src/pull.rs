@@ -16,7 +16,7 @@ use crate::client::{Client, read_all};
 const MAX_INDEX_DEPTH: usize = 3;
 
 /// Interval between progress reports.
-const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
+pub const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Maximum number of attempts for each layer, because connections break.
 const MAX_ATTEMPTS: u64 = 3;
@@ -185,13 +185,18 @@ fn has_space(into: &Path, layers: &[(Digest, u64)]) -> Result<(), String> {
         .collect();
     let sizes = missing.values();
     let needed = sizes.fold(0, |sum: u64, size| sum.saturating_add(*size));
+    check_space(into, needed, "its layers have")
+}
+
+/// Fails if a folder has less free space than a download needs. `subject` begins the message.
+pub fn check_space(into: &Path, needed: u64, subject: &str) -> Result<(), String> {
     let shown = into.display();
     let space = rustix::fs::statvfs(into)
         .map_err(|errno| format!("{shown}: {}", io::Error::from(errno)))?;
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     if needed >= free {
         return Err(format!(
-            "its layers have {} MiB, and {shown} has {} MiB free",
+            "{subject} {} MiB, and {shown} has {} MiB free",
             needed >> 20,
             free >> 20
         ));
@@ -201,7 +206,7 @@ fn has_space(into: &Path, layers: &[(Digest, u64)]) -> Result<(), String> {
 
 /// Prints a progress line. If the output has no reader any more, nobody needs the image, and the
 /// download fails.
-fn say(line: &str) -> Result<(), String> {
+pub fn say(line: &str) -> Result<(), String> {
     writeln!(io::stdout(), "{line}")
         .map_err(|error| format!("could not write to standard output: {error}"))
 }
