@@ -56,6 +56,7 @@ pub use limits::{LIMITS, Limits};
 use printable::shown;
 pub use screen::{Screened, screen};
 pub use source::{Options, Source};
+pub use squashfs::is_supported as is_supported_squashfs;
 use unpack::{Extent, Unpack};
 pub use zfs::ZfsStream;
 

@@ -29,8 +29,8 @@ pub use identity::Identity;
 pub use image::pack::{Pack, Packed};
 pub use image::{
     Content, Limits as ImageLimits, Screened, Source as ImageSource, ZfsStream, container,
-    first_member, init, remove_from, screen, unpack as unpack_image, unpack_layer, unpack_part,
-    unpack_stream, unpack_within,
+    first_member, init, is_supported_squashfs, remove_from, screen, unpack as unpack_image,
+    unpack_layer, unpack_part, unpack_stream, unpack_within,
 };
 pub use install::{Error, InstallRequest, Installed, Origin};
 pub use native::follow::{Followed, follow};

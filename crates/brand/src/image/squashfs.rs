@@ -42,6 +42,9 @@ const MAX_FOLDER_DEPTH: usize = 1000;
 const MAX_ATTRIBUTES: u32 = 1000;
 const MAX_VALUE: u32 = 64 << 10;
 
+/// The numbers of the compressors that are supported: gzip and zstd.
+const SUPPORTED: [u16; 2] = [1, 6];
+
 /// The numbers of compressors.
 const COMPRESSORS: [&str; 7] = ["none", "gzip", "lzma", "lzo", "xz", "lz4", "zstd"];
 
@@ -87,6 +90,17 @@ enum Problem {
 }
 
 type Result<T> = std::result::Result<T, Problem>;
+
+/// Returns true if a file is a squashfs with a compression that is supported.
+///
+/// # Errors
+/// Fails if the file cannot be read.
+pub fn is_supported(path: &Path) -> io::Result<bool> {
+    let mut head = [0; 22];
+    File::open(path)?.read_exact_at(&mut head, 0)?;
+    let compressor = u16::from_le_bytes([head[20], head[21]]);
+    Ok(head.starts_with(MAGIC) && SUPPORTED.contains(&compressor))
+}
 
 /// Unpacks the image at `path`.
 pub fn unpack(unpack: &mut Unpack<'_>, path: &Path) -> std::result::Result<(), Error> {
@@ -166,7 +180,7 @@ impl Image {
             return Err(Problem::Version(short(28)));
         }
         let compressor = short(20);
-        if !matches!(compressor, 1 | 6) {
+        if !SUPPORTED.contains(&compressor) {
             let name = COMPRESSORS
                 .get(usize::from(compressor))
                 .unwrap_or(&"an unknown compressor");
