@@ -1,5 +1,6 @@
 //! The images of a host. Each image is imported once and can be used by any number of zones.
 
+pub mod by_name;
 mod container;
 mod fetch;
 mod request;

@@ -133,6 +133,7 @@ impl Look<'_> {
             root.network(),
             root.lib().join("patch"),
         ];
+        folders.extend(images::by_name::folders(self.host));
         let entries = self.index.entries().iter();
         folders.extend(entries.map(|entry| root.path(&entry.zonepath)));
         for folder in folders {
