@@ -77,8 +77,12 @@ pub fn import(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Image, Error> {
     let images = open(host)?;
-    let Source::Files(path) = &request.source else {
-        return container::import(host, &images, request, progress);
+    let path = match &request.source {
+        Source::Files(path) => path,
+        Source::Catalogue(chosen) => {
+            return by_name::import(host, &images, request, chosen, progress);
+        }
+        _ => return container::import(host, &images, request, progress),
     };
     // The download is removed when the image is unpacked.
     let download;
@@ -99,32 +103,51 @@ pub fn import(
             (ImageSource::Archive(copy), Some(digest))
         }
     };
+    let about = About {
+        name: request
+            .name
+            .clone()
+            .unwrap_or_else(|| request.source.called()),
+        source: path.display().to_string(),
+        archive,
+        ..About::default()
+    };
+    let wanted = request.digest.filter(|wanted| archive != Some(*wanted));
+    unpack(host, &images, &source, about, wanted, progress)
+}
+
+/// Makes an image from an archive or a folder. Fails if `wanted` is not the digest of the files.
+fn unpack(
+    host: &Host,
+    images: &Images,
+    source: &ImageSource,
+    about: About,
+    wanted: Option<Digest>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Image, Error> {
     let import = images.begin()?;
     let mut fault = host.fault.clone();
-    let mut fill = || -> Result<About, Error> {
+    let fill = || -> Result<About, Error> {
         strike(fault.strikes("import"))?;
-        let done = brand::unpack_image(import.tree(), &source, progress)?;
+        let done = brand::unpack_image(import.tree(), source, progress)?;
         strike(fault.strikes("import"))?;
-        if let Some(wanted) = request.digest.filter(|wanted| archive != Some(*wanted)) {
+        if let Some(wanted) = wanted {
             let found = Digest::of_tree(import.tree())?;
             if found != wanted {
-                let archive = archive.map(|digest| format!(", the archive {digest}"));
+                let archive = about
+                    .archive
+                    .map(|digest| format!(", the archive {digest}"));
                 return Err(Error::Refused(format!(
                     "{}: not {wanted}: the image is {found}{}",
-                    path.display(),
+                    about.source,
                     archive.unwrap_or_default()
                 )));
             }
         }
         Ok(About {
-            name: request
-                .name
-                .clone()
-                .unwrap_or_else(|| request.source.called()),
-            source: path.display().to_string(),
-            archive,
             entries: done.files + done.directories + done.links,
             bytes: done.bytes,
+            ..about
         })
     };
     match fill() {

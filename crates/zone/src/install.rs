@@ -9,8 +9,8 @@ use storage::ROOT;
 
 use crate::executor::{self, Outcome, Work};
 use crate::first_boot::Given;
-use crate::images::Request;
-use crate::images::wanted::{Named, Wanted, without_t};
+use crate::images::wanted::{ByName, Named, Wanted, without_t};
+use crate::images::{self, Request};
 use crate::verify;
 use host::{Error, Host};
 use platform::kind;
@@ -44,7 +44,7 @@ pub fn install(
     }
     let wanted = Wanted::read(&options.root)?;
     let init = wanted.init;
-    let (source, import) = source(host, &subject, &config, wanted, options.root)?;
+    let (source, import) = source(host, &subject, &config, wanted, options.root, progress)?;
     let own = kind.own_new_root(subject.zonepath.clone(), uuid, options.machine);
     let profile = profile.map(|given| given.step(&config, subject.zonepath.clone(), uuid));
     let plan = plan(&subject, source, init, profile, own, uuid);
@@ -69,6 +69,7 @@ fn source(
     config: &Config,
     wanted: Wanted,
     options: Vec<String>,
+    progress: &mut dyn FnMut(&str),
 ) -> Result<(Source, Option<Request>), Error> {
     let source = match wanted.image {
         Some(_) if !config.inherited_dirs().is_empty() => {
@@ -77,9 +78,7 @@ fn source(
                     .to_owned(),
             ));
         }
-        Some(Named::Here(word)) => {
-            Source::Image(crate::images::find(host, &word)?.digest.to_string())
-        }
+        Some(Named::Here(named)) => return by_name(host, named, progress),
         Some(Named::There(request)) => {
             return Ok((Source::Import(request.source.to_string()), Some(request)));
         }
@@ -98,6 +97,32 @@ fn source(
         }
     };
     Ok((source, None))
+}
+
+/// Returns the image of this host with a name. If this host has none, returns the request for the
+/// image of this name in a catalogue.
+fn by_name(
+    host: &Host,
+    named: ByName,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(Source, Option<Request>), Error> {
+    match images::find(host, &named.word) {
+        Ok(_) if named.architecture.is_some() || named.credentials.is_some() => Err(Error::Usage(
+            "-x arch and -x credentials are for images that are fetched".to_owned(),
+        )),
+        Ok(image) => Ok((Source::Image(image.digest.to_string()), None)),
+        Err(Error::Storage(storage::Error::NoImage(_))) => {
+            let architecture = named.architecture.as_deref();
+            let source = images::by_name::resolve(host, &named.word, architecture, progress)?;
+            let request = Request {
+                architecture: named.architecture,
+                credentials: named.credentials,
+                ..Request::of(source)
+            };
+            Ok((Source::Import(request.source.to_string()), Some(request)))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Converts an error of the brand. An error of the command line becomes [`Error::Usage`].

@@ -8,7 +8,7 @@
 //! | `service` | all zones when the host boots and shuts down |
 //! | `live` | changes of the configuration of a zone that runs |
 //! | `environments` | boot environments |
-//! | `images` | container images |
+//! | `images` | container images, and images by name |
 
 pub mod attach;
 pub mod backup;

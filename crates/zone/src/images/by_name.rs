@@ -16,8 +16,10 @@
 //! | `download` | downloads an image, checks it, and unpacks it |
 
 mod cache;
+mod download;
 mod refresh;
 pub mod remotes;
+mod resolve;
 mod signature;
 mod web;
 
@@ -27,7 +29,9 @@ use std::path::PathBuf;
 use catalogue::{Product, Remote};
 use host::{Error, Host};
 
+pub(super) use download::import;
 pub use refresh::{Age, refresh};
+pub use resolve::{NONE_CONFIGURED, Row, resolve, search};
 
 /// An image of a catalogue, with everything that is needed to download it.
 #[derive(Clone, Debug, PartialEq, Eq)]

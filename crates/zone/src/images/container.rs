@@ -122,10 +122,9 @@ impl<'r> Opened<'r> {
                     _download: unpacked,
                 })
             }
-            Source::Files(path) => Err(Error::Refused(format!(
-                "{}: no container image",
-                path.display()
-            ))),
+            other @ (Source::Files(_) | Source::Catalogue(_)) => {
+                Err(Error::Refused(format!("{other}: no container image")))
+            }
         }
     }
 }

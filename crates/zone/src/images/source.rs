@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use oci::Reference;
 
+use super::by_name::Chosen;
+
 /// The source of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -20,6 +22,8 @@ pub enum Source {
     },
     /// An image in a registry.
     Registry(Reference),
+    /// An image of a catalogue.
+    Catalogue(Box<Chosen>),
 }
 
 /// Prefixes that mark a path as the path of a container image.
@@ -53,6 +57,7 @@ impl Source {
     pub fn called(&self) -> String {
         let text = match self {
             Self::Registry(reference) => reference.to_string().replacen(oci_scheme(), "", 1),
+            Self::Catalogue(chosen) => chosen.word.clone(),
             Self::Images { path, name } => match name {
                 Some(name) => name.clone(),
                 None => called(path),
@@ -82,6 +87,7 @@ impl fmt::Display for Source {
                 name: Some(name),
             } => write!(f, "oci:{}:{}", path.display(), oci::shown(name)),
             Self::Registry(reference) => reference.fmt(f),
+            Self::Catalogue(chosen) => chosen.fmt(f),
         }
     }
 }

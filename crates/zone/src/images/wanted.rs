@@ -15,10 +15,20 @@ pub(crate) struct Wanted {
 
 #[derive(Debug)]
 pub(crate) enum Named {
-    /// An image of this host, by name or digest.
-    Here(String),
+    /// An image of this host, by name or digest, or of a catalogue.
+    Here(ByName),
     /// An image that must be imported.
     There(Request),
+}
+
+/// An image that is given by its name.
+#[derive(Debug)]
+pub(crate) struct ByName {
+    pub word: String,
+    /// The architecture to select from a catalogue; `None` for the host's.
+    pub architecture: Option<String>,
+    /// The file with credentials for registries; `None` for the host's own file.
+    pub credentials: Option<PathBuf>,
 }
 
 /// Returns the options of install with `-t` of SmartOS and OmniOS replaced: `-i` with the name or
@@ -72,7 +82,11 @@ impl Wanted {
                         });
                     };
                     let named = match flag {
-                        "-i" => Some(Named::Here(value.to_owned())),
+                        "-i" => Some(Named::Here(ByName {
+                            word: value.to_owned(),
+                            architecture: None,
+                            credentials: None,
+                        })),
                         _ => there(value)?.map(|source| Named::There(Request::of(source))),
                     };
                     if others && named.is_some() || wanted.image.is_some() {
@@ -107,10 +121,9 @@ impl Wanted {
                 request.architecture = architecture;
                 request.credentials = credentials;
             }
-            Some(Named::Here(_)) if architecture.is_some() || credentials.is_some() => {
-                return usage(
-                    "-x arch and -x credentials are for images that are fetched".to_owned(),
-                );
+            Some(Named::Here(named)) => {
+                named.architecture = architecture;
+                named.credentials = credentials;
             }
             None if own => {
                 return usage(
@@ -181,7 +194,9 @@ mod tests {
             );
         }
         for line in ["-i deb", "-ideb", "-i deb -x image-init -u"] {
-            assert!(matches!(read(line).unwrap().image, Some(Named::Here(name)) if name == "deb"));
+            assert!(
+                matches!(read(line).unwrap().image, Some(Named::Here(named)) if named.word == "deb")
+            );
         }
         let wanted = read("-x image-init -x arch=arm64 -a docker://a/b -x credentials=/c").unwrap();
         let Some(Named::There(request)) = wanted.image else {
@@ -200,7 +215,6 @@ mod tests {
             "-a oci:x",
             "-x image-init -d /",
             "-x arch=arm64",
-            "-i a -x arch=arm64",
             "-a docker://a -x credentials=c",
         ] {
             assert!(read(line).is_err(), "{line}");
