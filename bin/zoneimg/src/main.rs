@@ -3,6 +3,7 @@
 #[macro_use(print, println, eprint, eprintln)]
 extern crate cli;
 
+mod catalogues;
 mod show;
 mod subcommands;
 
@@ -23,6 +24,10 @@ struct Options {
     json: bool,
     parseable: bool,
     force: bool,
+    allow_older: bool,
+    tls_only: bool,
+    protocol: Option<String>,
+    keyring: Option<PathBuf>,
     name: Option<String>,
     digest: Option<Digest>,
     architecture: Option<String>,
@@ -95,7 +100,12 @@ fn parse(words: Vec<OsString>) -> Result<(Option<PathBuf>, &'static str, Options
                 let mut topic = || Some(words.value().ok()?.to_string_lossy().into_owned());
                 verb = Some(PROGRAM.subcommand(&word.to_string_lossy(), &mut topic)?);
             }
-            Short('j') | Long("json") if matches!(verb, Some("list" | "inspect" | "prune")) => {
+            Short('j') | Long("json")
+                if matches!(
+                    verb,
+                    Some("list" | "inspect" | "prune" | "search" | "remote")
+                ) =>
+            {
                 options.json = true;
             }
             Short('p') if verb == Some("list") => options.parseable = true,
@@ -110,7 +120,17 @@ fn parse(words: Vec<OsString>) -> Result<(Option<PathBuf>, &'static str, Options
                 let digest = value.parse();
                 options.digest = Some(digest.map_err(|error| here(format!("{value}: {error}")))?);
             }
-            Long("arch") if verb == Some("import") => {
+            Long("allow-older") if verb == Some("refresh") => options.allow_older = true,
+            Long("tls-only") if verb == Some("remote") => options.tls_only = true,
+            Long("protocol") if verb == Some("remote") => {
+                let value = words.value().and_then(|value| value.string());
+                options.protocol = Some(value.map_err(|error| here(error.to_string()))?);
+            }
+            Long("keyring") if verb == Some("remote") => {
+                let value = words.value().map_err(|error| here(error.to_string()))?;
+                options.keyring = Some(value.into());
+            }
+            Long("arch") if matches!(verb, Some("import" | "remote")) => {
                 let value = words.value().and_then(|value| value.string());
                 options.architecture = Some(value.map_err(|error| here(error.to_string()))?);
             }
@@ -129,6 +149,8 @@ fn parse(words: Vec<OsString>) -> Result<(Option<PathBuf>, &'static str, Options
     let fits = match verb {
         "list" | "prune" => options.operands.is_empty(),
         "import" | "inspect" => options.operands.len() == 1,
+        "search" => options.operands.len() <= 1,
+        "refresh" => true,
         _ => !options.operands.is_empty(),
     };
     if !fits {
@@ -151,6 +173,9 @@ fn act(host: &Host, verb: &str, options: &Options) -> Result<u8, Error> {
     if matches!(verb, "list" | "inspect" | "verify") {
         cli::output::only_prints();
     }
+    if matches!(verb, "search" | "refresh" | "remote") {
+        return catalogues::act(host, verb, options);
+    }
     let images = zone::images::open(host)?;
     match verb {
         "list" => {
@@ -158,13 +183,7 @@ fn act(host: &Host, verb: &str, options: &Options) -> Result<u8, Error> {
             print!("{}", show::list(&rows, options.json, options.parseable));
         }
         "import" => {
-            let operand = &options.operands[0];
-            let source = match Source::is_image(operand) {
-                true => operand
-                    .parse()
-                    .map_err(|error: BadSource| Error::Usage(error.to_string()))?,
-                false => Source::look(&absolute(operand)?),
-            };
+            let source = source(host, options)?;
             let credentials = options.credentials.as_ref().map(std::path::absolute);
             let credentials = credentials
                 .transpose()
@@ -191,6 +210,22 @@ fn act(host: &Host, verb: &str, options: &Options) -> Result<u8, Error> {
         _ => return Ok(each(&images, verb, options)),
     }
     Ok(cli::status::OK)
+}
+
+/// Returns the source that the operand of import names: a container image, a file, or an image of a
+/// catalogue.
+fn source(host: &Host, options: &Options) -> Result<Source, Error> {
+    let operand = &options.operands[0];
+    if Source::is_image(operand) {
+        let source = operand.parse();
+        return source.map_err(|error: BadSource| Error::Usage(error.to_string()));
+    }
+    let path = absolute(operand)?;
+    if operand.starts_with(['/', '.']) || path.exists() {
+        return Ok(Source::look(&path));
+    }
+    let architecture = options.architecture.as_deref();
+    zone::images::by_name::resolve(host, operand, architecture, &mut |line| eprintln!("{line}"))
 }
 
 /// Acts on several images; an error stops no other.

@@ -156,7 +156,7 @@ pub fn pruned(pruned: &Pruned, json: bool) -> String {
     text
 }
 
-fn to_json(value: &impl Serialize) -> String {
+pub fn to_json(value: &impl Serialize) -> String {
     // These are plain data: they always have a JSON form.
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }

@@ -11,6 +11,8 @@ pub const PROGRAM: Program = Program {
     examples: &[
         "zoneimg import /tmp/debian-12.tar.xz",
         "zoneadm -z web1 install -i debian-12",
+        "zoneimg remote add images https://mirror.example.org --keyring /etc/zones/mirror.gpg",
+        "zoneadm -z web2 install -i debian/13",
     ],
 };
 
@@ -36,19 +38,58 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
                \t                    docker save); the name selects one of several\n\
                \tdocker://host[:port]/name[:tag][@sha256:digest]\n\
                \t                    a registry, over https; http to this machine itself\n\
+               \t[remote:]name       an image of a catalogue (see zoneimg help remote), as\n\
+               \t                    search shows it; or remote:name[:tag] of a registry\n\
                Device nodes and foreign attributes are left out. An image with the same files\n\
                is not made twice and keeps its name; layers of container images are kept once.\n\
                \t-n name             the name of the image, by default that of its source\n\
                \t--digest digest     refuses other content: SHA-256 of the archive, as its\n\
-               \t                    publisher gives it, of the image, as list shows it, or of\n\
-               \t                    the manifest of a container image\n\
+               \t                    publisher gives it, of the image, as list shows it, of\n\
+               \t                    the manifest of a container image, or the fingerprint\n\
+               \t                    of an image of a catalogue\n\
                \t--arch name         the kind of machine (arm64), by default that of the host\n\
                \t--credentials file  users and passwords of registries, as Docker and Podman\n\
                \t                    write them; by default /etc/zones/registries.json",
         examples: &[
             "zoneimg import /tmp/debian-12.tar.xz",
             "zoneimg import docker://debian:12",
+            "zoneimg import images:debian/13/cloud",
             "zoneimg import -n alpine --digest 1c4b...e2 alpine-minirootfs.tar.gz",
+        ],
+    },
+    Subcommand {
+        name: "search",
+        form: "search [-j] [pattern]",
+        help: "Lists the images of all catalogues whose names contain the pattern: name, remote,\n\
+               version, size and fingerprint of the newest version. A catalogue that is older\n\
+               than an hour is refreshed first; if its server cannot be reached, the cached one\n\
+               is used, and its age printed.\n\
+               \t-j  as JSON",
+        examples: &["zoneimg search debian"],
+    },
+    Subcommand {
+        name: "refresh",
+        form: "refresh [--allow-older] [remote ...]",
+        help: "Downloads the catalogues of all remotes, or of these, and checks them.\n\
+               \t--allow-older  takes a catalogue that is older than the cached one. Without this\n\
+               \t               option such a catalogue is refused: it may hide an update",
+        examples: &["zoneimg refresh", "zoneimg refresh images"],
+    },
+    Subcommand {
+        name: "remote",
+        form: "remote {add [--protocol name] {--keyring file | --tls-only} [--arch name] name url | list [-j] | remove name ...}",
+        help: "Adds, lists or removes servers of images. None is configured by default.\n\
+               \t--protocol name  simplestreams, as servers of Incus and LXD have it (the default\n\
+               \t                 for https://), or oci, a registry (for docker://)\n\
+               \t--keyring file   a keyring; catalogues must be signed by one of its keys\n\
+               \t--tls-only       trust the certificate of the server alone: whoever controls the\n\
+               \t                 server can change images. Registries have no other proof\n\
+               \t--arch name      the architecture of images, by default that of the host\n\
+               \t-j               as JSON",
+        examples: &[
+            "zoneimg remote add images https://mirror.example.org --keyring /etc/zones/mirror.gpg",
+            "zoneimg remote add quay docker://registry.example.org/team --tls-only",
+            "zoneimg remote list",
         ],
     },
     Subcommand {
