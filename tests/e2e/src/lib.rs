@@ -14,6 +14,7 @@
 //! | [`ssh`] | another host, reached over a real sshd |
 //! | [`tree`] | trees that are compared |
 //! | [`container`], [`registry`] | container images, and who gives them out |
+//! | [`mirror`] | a server of images by name, with signed catalogues |
 //! | [`World`] | a host in a network of namespaces, see [`Lan`] |
 //! | [`machine`] | guests of kernel zones |
 //! | [`efi`] | programs that UEFI firmware starts |
@@ -38,6 +39,7 @@ mod host;
 pub mod inside;
 pub mod lan;
 pub mod machine;
+pub mod mirror;
 pub mod patching;
 pub mod peer;
 mod place;

@@ -33,6 +33,8 @@ struct State {
     instead: BTreeMap<String, Vec<u8>>,
     /// The redirections, by path.
     elsewhere: BTreeMap<String, String>,
+    /// The connections to break: by path, after this number of bytes of the body.
+    cuts: BTreeMap<String, usize>,
 }
 
 /// A registry on this machine's loopback interface, which runs until the test ends.
@@ -122,6 +124,19 @@ impl Registry {
         };
     }
 
+    /// Breaks the next connection for a path that ends with `path` after `bytes` of the body. The
+    /// registry sends the rest to a client that asks for it.
+    pub fn cut(&self, path: &str, bytes: usize) {
+        self.state().cuts.insert(path.to_owned(), bytes);
+    }
+
+    /// Returns the number of bytes of the body for a request that is to be cut.
+    fn cut_of(&self, path: &str) -> Option<usize> {
+        let mut state = self.state();
+        let end = state.cuts.keys().find(|end| path.ends_with(*end)).cloned();
+        end.and_then(|end| state.cuts.remove(&end))
+    }
+
     /// Redirects clients from paths that end with `path` to another address.
     pub fn send_to(&self, path: &str, place: Option<&str>) {
         match place {
@@ -145,13 +160,34 @@ impl Registry {
             if reader.read_exact(&mut body).is_err() {
                 return;
             }
-            let (status, extra, answer) = self.answer(guard, &method, &path, &headers, body);
+            let (mut status, mut extra, mut answer) =
+                self.answer(guard, &method, &path, &headers, body);
+            let from = headers.get("range").and_then(|text| {
+                let text = text.strip_prefix("bytes=")?.strip_suffix('-')?;
+                text.parse::<usize>().ok()
+            });
+            if let (Some(from), 200) = (from.filter(|from| *from <= answer.len()), status) {
+                let whole = answer.len();
+                let last = whole.saturating_sub(1);
+                extra.push_str(&format!("Content-Range: bytes {from}-{last}/{whole}\r\n"));
+                answer.drain(..from);
+                status = 206;
+                self.state().asked.push(format!("from {from}"));
+            }
             let head = format!(
                 "HTTP/1.1 {status} X\r\nContent-Length: {}\r\n{extra}\r\n",
                 answer.len()
             );
             let out = reader.get_mut();
-            let body = if method == "HEAD" { &[][..] } else { &answer };
+            let mut body = if method == "HEAD" { &[][..] } else { &answer };
+            if let Some(bytes) = self.cut_of(&path) {
+                body = &body[..bytes.min(body.len())];
+                let _ = out
+                    .write_all(head.as_bytes())
+                    .and_then(|()| out.write_all(body));
+                let _ = out.flush();
+                return;
+            }
             if out.write_all(head.as_bytes()).is_err() || out.write_all(body).is_err() {
                 return;
             }
