@@ -6,6 +6,7 @@
 
 pub mod archive;
 mod backing;
+pub mod catalogue;
 pub mod complete;
 mod configs;
 pub mod image;
@@ -25,8 +26,18 @@ use std::path::Path;
 
 /// The names of the targets.
 pub const TARGETS: &[&str] = &[
-    "line", "complete", "session", "xml", "index", "json", "packet", "image", "oci", "archive",
+    "line",
+    "complete",
+    "session",
+    "xml",
+    "index",
+    "json",
+    "packet",
+    "image",
+    "oci",
+    "archive",
     "peer",
+    "catalogue",
 ];
 
 /// Checks an input of a target.
@@ -43,6 +54,7 @@ pub fn check(target: &str, data: &[u8]) {
         "json" => json::check(data),
         "image" => image::check(data),
         "oci" => oci::check(data),
+        "catalogue" => catalogue::check(data),
         "archive" => archive::check(data),
         "packet" => packet::check(data),
         "peer" => peer::check(data),
@@ -65,6 +77,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "json" => json::seeds(),
         "image" => image::seeds(),
         "oci" => oci::seeds(),
+        "catalogue" => catalogue::seeds(),
         "archive" => archive::seeds(),
         "packet" => packet::seeds(),
         "peer" => peer::seeds(),
