@@ -71,19 +71,19 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         name: "refresh",
         form: "refresh [--allow-older] [remote ...]",
         help: "Downloads the catalogues of all remotes, or of these, and checks them.\n\
-               \t--allow-older  takes a catalogue that is older than the cached one. Without this\n\
-               \t               option such a catalogue is refused: it may hide an update",
+               \t--allow-older  takes a catalogue that is older than the cached one\n\
+               \t               Without this option it is refused, because it may hide an update.",
         examples: &["zoneimg refresh", "zoneimg refresh images"],
     },
     Subcommand {
         name: "remote",
         form: "remote {add [--protocol name] {--keyring file | --tls-only} [--arch name] name url | list [-j] | remove name ...}",
         help: "Adds, lists or removes servers of images. None is configured by default.\n\
-               \t--protocol name  simplestreams, as servers of Incus and LXD have it (the default\n\
-               \t                 for https://), or oci, a registry (for docker://)\n\
+               \t--protocol name  simplestreams (the default for https://) or oci (for docker://)\n\
                \t--keyring file   a keyring; catalogues must be signed by one of its keys\n\
-               \t--tls-only       trust the certificate of the server alone: whoever controls the\n\
-               \t                 server can change images. Registries have no other proof\n\
+               \t--tls-only       trust the certificate of the server alone\n\
+               \t                 Whoever controls the server can change images. Registries have\n\
+               \t                 no other proof.\n\
                \t--arch name      the architecture of images, by default that of the host\n\
                \t-j               as JSON",
         examples: &[

@@ -9,6 +9,9 @@ function __zoneimg_all
     printf '%s\t%s\n' help 'Prints usage'
     printf '%s\t%s\n' list 'Lists the images'
     printf '%s\t%s\n' import 'Makes an image and prints its digest'
+    printf '%s\t%s\n' search 'Lists the images of all catalogues whose names contain the pattern'
+    printf '%s\t%s\n' refresh 'Downloads the catalogues of all remotes, or of these, and checks them'
+    printf '%s\t%s\n' remote 'Adds, lists or removes servers of images'
     printf '%s\t%s\n' inspect 'Shows all properties of an image, and the zones and layers that use it'
     printf '%s\t%s\n' verify 'Reads images and compares them with their digests'
     printf '%s\t%s\n' remove 'Removes images'
@@ -25,6 +28,16 @@ function __zoneimg_suboptions
             printf '%s\t%s\n' --digest 'refuses other content: SHA-256 of the archive, as its'
             printf '%s\t%s\n' --arch 'the kind of machine (arm64), by default that of the host'
             printf '%s\t%s\n' --credentials 'users and passwords of registries, as Docker and Podman'
+        case search
+            printf '%s\t%s\n' -j 'as JSON'
+        case refresh
+            printf '%s\t%s\n' --allow-older 'takes a catalogue that is older than the cached one'
+        case remote
+            printf '%s\t%s\n' --protocol 'simplestreams (the default for https://) or oci (for docker://)'
+            printf '%s\t%s\n' --keyring 'a keyring; catalogues must be signed by one of its keys'
+            printf '%s\t%s\n' --tls-only 'trust the certificate of the server alone'
+            printf '%s\t%s\n' --arch 'the architecture of images, by default that of the host'
+            printf '%s\t%s\n' -j 'as JSON'
         case inspect
             printf '%s\t%s\n' -j 'as JSON'
         case remove
