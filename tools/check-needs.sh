@@ -110,6 +110,8 @@ need_test_tools() {
     # pacman-key is made of these.
     have makepkg || missing+=(makepkg)
     have gpg-agent || missing+=(gnupg)
+    # Signatures of catalogues of images.
+    have gpgv || missing+=(gpgv)
     [ -x /usr/bin/qemu-aarch64-static ] || missing+=(qemu-user-static)
     read -ra for_vm < <(tests/vm/run --needs)
     missing+=("${for_vm[@]}")
