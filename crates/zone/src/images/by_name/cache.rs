@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use store::format::Stored;
 use store::{atomic, format};
 
-use super::refused;
+use super::chosen::refused;
 
 /// Newest format of the file.
 const FORMAT: u64 = 1;

@@ -10,7 +10,8 @@ use host::{Error, Host};
 use oci::Hasher;
 use storage::{About, Digest, Image, Images};
 
-use super::{Chosen, refused, web};
+use super::chosen::{Chosen, refused};
+use super::web;
 use crate::images::{Request, unpack};
 
 /// The member of the metadata that describes the image.

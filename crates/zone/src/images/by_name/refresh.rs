@@ -11,8 +11,9 @@ use host::{Error, Host, flatten};
 use store::lock;
 
 use super::cache::{self, Cached};
+use super::chosen::refused;
+use super::signature;
 use super::web::{self, Failed};
-use super::{refused, signature};
 
 /// Age in seconds from which a catalogue is downloaded again.
 const MAX_AGE: u64 = 3600;

@@ -9,7 +9,8 @@ use catalogue::{Remote, Trust};
 use host::{Error, Host};
 use store::{atomic, format};
 
-use super::{cache, refused, signature};
+use super::chosen::refused;
+use super::{cache, signature};
 
 /// The folder of the configurations of remotes, relative to the alternate root.
 pub(super) fn folder(host: &Host) -> PathBuf {

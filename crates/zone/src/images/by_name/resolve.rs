@@ -5,7 +5,8 @@ use catalogue::{Product, Protocol, Remote};
 use host::{Error, Host, flatten};
 
 use super::cache::Cached;
-use super::{Chosen, architecture, refresh, refused, remotes};
+use super::chosen::{Chosen, architecture, refused};
+use super::{refresh, remotes};
 use crate::images::Source;
 
 /// The message for commands that need a catalogue.

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use catalogue::signed::{self, Signature};
 use host::Error;
 
-use super::refused;
+use super::chosen::refused;
 
 /// The folders in which gpgv is searched. The caller's PATH is not used.
 const PROGRAM_DIRS: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];

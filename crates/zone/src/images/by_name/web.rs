@@ -5,7 +5,7 @@ use std::path::Path;
 
 use host::{Error, Host};
 
-use super::refused;
+use super::chosen::refused;
 use crate::images::fetch;
 
 /// The reason why a file was not downloaded.
