@@ -111,28 +111,24 @@ fn parse(words: Vec<OsString>) -> Result<(Option<PathBuf>, &'static str, Options
             Short('p') if verb == Some("list") => options.parseable = true,
             Short('f') if verb == Some("remove") => options.force = true,
             Short('n') | Long("name") if verb == Some("import") => {
-                let value = words.value().and_then(|value| value.string());
-                options.name = Some(value.map_err(|error| here(error.to_string()))?);
+                options.name = Some(string(&mut words).map_err(here)?);
             }
             Long("digest") if verb == Some("import") => {
-                let value = words.value().and_then(|value| value.string());
-                let value = value.map_err(|error| here(error.to_string()))?;
+                let value = string(&mut words).map_err(here)?;
                 let digest = value.parse();
                 options.digest = Some(digest.map_err(|error| here(format!("{value}: {error}")))?);
             }
             Long("allow-older") if verb == Some("refresh") => options.allow_older = true,
             Long("tls-only") if verb == Some("remote") => options.tls_only = true,
             Long("protocol") if verb == Some("remote") => {
-                let value = words.value().and_then(|value| value.string());
-                options.protocol = Some(value.map_err(|error| here(error.to_string()))?);
+                options.protocol = Some(string(&mut words).map_err(here)?);
             }
             Long("keyring") if verb == Some("remote") => {
                 let value = words.value().map_err(|error| here(error.to_string()))?;
                 options.keyring = Some(value.into());
             }
             Long("arch") if matches!(verb, Some("import" | "remote")) => {
-                let value = words.value().and_then(|value| value.string());
-                options.architecture = Some(value.map_err(|error| here(error.to_string()))?);
+                options.architecture = Some(string(&mut words).map_err(here)?);
             }
             Long("credentials") if verb == Some("import") => {
                 let value = words.value().map_err(|error| here(error.to_string()))?;
@@ -162,6 +158,12 @@ fn parse(words: Vec<OsString>) -> Result<(Option<PathBuf>, &'static str, Options
         return Err(Unrun::Usage(text, Some(verb)));
     }
     Ok((root, verb, options))
+}
+
+/// Returns the value of an option as text.
+fn string(words: &mut lexopt::Parser) -> Result<String, String> {
+    let value = words.value().and_then(|value| value.string());
+    value.map_err(|error| error.to_string())
 }
 
 fn is_name(name: &str) -> bool {
