@@ -230,8 +230,11 @@ fn product(document: &str, name: String, raw: RawProduct) -> Result<Option<Produ
     Ok(None)
 }
 
+/// The description and the roots of a version.
+type Files = (Option<File>, Vec<Root>);
+
 /// Returns the description and the roots of a version; `None` if no root can become a zone.
-fn files(document: &str, raw: RawVersion) -> Result<Option<(Option<File>, Vec<Root>)>, Error> {
+fn files(document: &str, raw: RawVersion) -> Result<Option<Files>, Error> {
     let items: Vec<RawItem> = raw.items.into_values().collect();
     let described = METADATA
         .iter()
