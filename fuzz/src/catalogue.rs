@@ -60,13 +60,11 @@ pub fn check(data: &[u8]) {
             }
             Err(error) => assert_message(&error.to_string()),
         },
-        b's' => {
-            if signed::is_one_message(bytes) {
-                assert_eq!(
-                    text.matches("-----BEGIN PGP SIGNED MESSAGE-----").count(),
-                    1
-                );
-            }
+        b's' if signed::is_one_message(bytes) => {
+            assert_eq!(
+                text.matches("-----BEGIN PGP SIGNED MESSAGE-----").count(),
+                1
+            );
         }
         b'v' => match signed::status(&text) {
             Ok(_) => assert!(text.contains("[GNUPG:]") && text.contains("VALIDSIG")),
