@@ -69,7 +69,9 @@ pub fn copy(
     }
     let zone_side = sides::start_zone_side(host, prepared, zone_end, report)?;
     sides.push((Place::Zone, zone_side));
-    let pumped = pump::pump(from, to, progress);
+    let pumped = pump::pump(from.as_ref(), to.as_ref(), progress);
+    // The side that reads finds the end of the stream when the pipes are closed.
+    drop((from, to));
     let mut outcome = match &pumped {
         Ok(Pumped::All) => Copied::All,
         // The side that reads has ended; it has reported the reason.

@@ -172,7 +172,7 @@ mod tests {
             let mut index = Index::default();
             index.begin(pending.clone());
             let read = Index::parse(&index.render(), path).unwrap();
-            assert_eq!(read.pending(), [pending.clone()]);
+            assert_eq!(read.pending(), std::slice::from_ref(&pending));
             assert_eq!(read.pending_of(&name("web")), Some(&pending));
             assert_eq!(read.pending_of(&name("mail")), None);
             index.end(&name("web"));

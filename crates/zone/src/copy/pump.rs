@@ -57,12 +57,12 @@ impl<'a> Meter<'a> {
 
 /// Moves a stream to its end. `None` is standard input or output.
 pub(super) fn pump(
-    from: Option<OwnedFd>,
-    to: Option<OwnedFd>,
+    from: Option<&OwnedFd>,
+    to: Option<&OwnedFd>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Pumped, Error> {
-    let reading = from.as_ref().map_or(rustix::stdio::stdin(), AsFd::as_fd);
-    let writing = to.as_ref().map_or(rustix::stdio::stdout(), AsFd::as_fd);
+    let reading = from.map_or(rustix::stdio::stdin(), AsFd::as_fd);
+    let writing = to.map_or(rustix::stdio::stdout(), AsFd::as_fd);
     let mut meter = Meter::new(progress);
     let mut piece = vec![0; PIECE_BYTES];
     loop {

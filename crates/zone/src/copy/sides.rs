@@ -49,6 +49,8 @@ pub fn fork_host_side(request: &Request, end: OwnedFd, report: Report<'_>) -> Re
             report(Place::Host, text);
         })
     });
+    // The other side finds the end of the stream when only the new process has this end.
+    drop(end);
     child.map_err(Error::io("start a process that copies"))
 }
 
@@ -66,7 +68,9 @@ pub(super) fn start_zone_side(
     };
     let report = |text: &str| report(Place::Zone, text);
     let Some(stack) = &prepared.stack else {
-        return enter(host, prepared, part, &end, &report);
+        let child = enter(host, prepared, part, &end, &report);
+        drop(end);
+        return child;
     };
     let inherited = job::inherited(&prepared.config)?;
     let scratch = host.root.run().join("mnt");
@@ -101,6 +105,7 @@ pub(super) fn start_zone_side(
             Err(_) => 1,
         }
     });
+    drop(end);
     child.map_err(Error::io("start a process that copies"))
 }
 
