@@ -7,6 +7,7 @@ pub mod identity;
 pub mod names;
 pub mod network;
 pub mod pending;
+mod presence;
 pub mod zfs_stream;
 
 use std::path::{Path, PathBuf};
@@ -30,6 +31,8 @@ pub const SHOWN: &str = "lu";
 
 /// The file that the zonepath of a detached zone holds.
 pub use store::xml::manifest::DETACHED;
+
+pub use presence::lacks_root;
 
 /// The file that the zonepath of a zone holds after an attach without a check.
 pub const FORCED: &str = "SUNWattached.xml";
@@ -634,26 +637,6 @@ fn refuse_unknown_root(
         by.unwrap_or_default(),
         entry.name
     )))
-}
-
-/// Returns true if a zonepath holds no part of an installed zone: its file system is not mounted,
-/// or an administrator removed the files by hand.
-pub fn lacks_root(zonepath: &Path) -> bool {
-    let is_missing = |name: &str| {
-        let found = zonepath.join(name).symlink_metadata();
-        found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-    };
-    // During a seal or a rollback, one of these exists, too.
-    [
-        storage::ROOT,
-        storage::LINK,
-        "root.new",
-        "zfs",
-        "vol",
-        "back",
-    ]
-    .iter()
-    .all(|name| is_missing(name))
 }
 
 /// Refuses a verb that needs the root of an installed zone if there is no root. If the zone's

@@ -21,7 +21,8 @@ use rustix::io::Errno;
 use store::index::{self, Entry, Index, Pending, Way};
 use store::{Root, lock, xml};
 
-use crate::{identity, lacks_root};
+use crate::identity;
+use crate::presence::lacks_root;
 use host::{Error, flatten};
 
 /// The mark in a zonepath to which a zone is being copied: the uuid of the zone, or no text while

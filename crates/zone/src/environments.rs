@@ -224,7 +224,7 @@ pub fn destroy(
             "boot environment {name} is active on reboot; activate another one first."
         )));
     }
-    refuse_mounted(&marks, name)?;
+    mounts::refuse_mounted(&marks, name)?;
     refuse_others(&dataset, &marks, name, by)?;
     if dry_run {
         let text = format!("beadm zone {zone}:\n  remove boot environment {name}\n");
@@ -260,7 +260,7 @@ pub fn rename(
     }
     if *from != active.name {
         find(&dataset, from)?;
-        refuse_mounted(&marks, from)?;
+        mounts::refuse_mounted(&marks, from)?;
     }
     refuse_others(&dataset, &marks, from, by)?;
     if dry_run {
@@ -311,7 +311,7 @@ pub fn activate(
     let active = marks.active()?.name;
     if *name != active {
         find(&dataset, name)?;
-        refuse_mounted(&marks, name)?;
+        mounts::refuse_mounted(&marks, name)?;
     }
     if dry_run {
         let when = match when {
@@ -404,16 +404,6 @@ fn refuse_others(dataset: &Dataset, marks: &Marks, name: &Name, by: By) -> Resul
         Some(mark) if Some(mark) == made => Ok(()),
         _ => Err(Error::Refused(format!(
             "boot environment {name} was made in the global zone; only there can it be destroyed or renamed."
-        ))),
-    }
-}
-
-fn refuse_mounted(marks: &Marks, name: &Name) -> Result<(), Error> {
-    match marks.mounted(name)? {
-        None => Ok(()),
-        Some(at) => Err(Error::Refused(format!(
-            "boot environment {name} is mounted on {}; unmount it first.",
-            at.path.display()
         ))),
     }
 }

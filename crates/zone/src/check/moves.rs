@@ -4,7 +4,7 @@ use model::ZoneName;
 use store::index::{Index, Pending};
 use store::lock::{self, Wait};
 
-use crate::check::{Finding, Kind, Life, Look};
+use crate::check::finding::{Finding, Kind, Life, Look};
 use host::{Error, Host, flatten};
 use subject::pending;
 

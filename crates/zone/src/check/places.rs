@@ -10,7 +10,7 @@ use serde_json::Value;
 use storage::{Garbage, Lost};
 use store::{atomic, lock};
 
-use crate::check::{Finding, Kind, Life, Look};
+use crate::check::finding::{Finding, Kind, Life, Look};
 use crate::{environments, images, job, layer_folders, root_view};
 use host::{Error, Host, flatten};
 use subject::away;

@@ -10,7 +10,7 @@ use store::index::Index;
 use store::lock::{self, Wait};
 use store::runtime;
 
-use crate::check::{Finding, Kind, Life, Look};
+use crate::check::finding::{Finding, Kind, Life, Look};
 use crate::job;
 use host::{Error, Host, flatten};
 use subject::network::Records;

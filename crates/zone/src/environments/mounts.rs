@@ -148,7 +148,7 @@ pub fn refuse_any_mounted(zonepath: &Path) -> Result<(), Error> {
     let mut names = marks.all_mounted()?.into_iter();
     match names.next() {
         None => Ok(()),
-        Some(name) => super::refuse_mounted(&marks, &name),
+        Some(name) => refuse_mounted(&marks, &name),
     }
 }
 
@@ -175,4 +175,14 @@ pub fn forget(zonepath: &Path) -> Result<(), Error> {
         marks.set_mounted(&name, None)?;
     }
     marks.remove_all()
+}
+
+pub(super) fn refuse_mounted(marks: &Marks, name: &Name) -> Result<(), Error> {
+    match marks.mounted(name)? {
+        None => Ok(()),
+        Some(at) => Err(Error::Refused(format!(
+            "boot environment {name} is mounted on {}; unmount it first.",
+            at.path.display()
+        ))),
+    }
 }
