@@ -189,7 +189,9 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
                \t--check        reads and verifies all data of the repository\n\
                \t--keep policy  removes older backups: the number of backups to keep for each of\n\
                \t               last, hourly, daily, weekly, monthly, yearly\n\
-               \t-n             prints the backups that --keep would remove",
+               \t-n             prints the backups that --keep would remove\n\
+               \t-r repository  another repository than that of /etc/zones/backup\n\
+               \t-k keyfile     the file with the key of the repository",
         examples: &[
             "zoneadm backups",
             "zoneadm backups --keep daily=7,weekly=4",
@@ -202,14 +204,16 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         help: "Restores a backup, by default the newest. Without paths: the whole zone, as import\n\
                does. If the zone has a root, the backup becomes a new boot environment. With\n\
                paths: these files and directories, into the zone, which may be running.\n\
-               \t-s backup     a backup of any zone by its id, or the newest of this zone whose\n\
-               \t              time begins so\n\
-               \t-t            accepts a configuration that uses file systems, devices or links\n\
-               \t              of this host, or more privileges\n\
-               \t-F            does not compare packages\n\
-               \t-u            updates packages that are too old, see attach\n\
-               \t-U            updates all packages\n\
-               \t-d directory  writes the files below this new directory of the host instead",
+               \t-s backup      a backup of any zone by its id, or the newest of this zone whose\n\
+               \t               time begins so\n\
+               \t-t             accepts a configuration that uses file systems, devices or links\n\
+               \t               of this host, or more privileges\n\
+               \t-F             does not compare packages\n\
+               \t-u             updates packages that are too old, see attach\n\
+               \t-U             updates all packages\n\
+               \t-d directory   writes the files below this new directory of the host instead\n\
+               \t-r repository  another repository than that of /etc/zones/backup\n\
+               \t-k keyfile     the file with the key of the repository",
         examples: &[
             "zoneadm -z web1 restore /etc/nginx",
             "zoneadm -z web1 restore -s 2026-11-24 -d /tmp/old /srv/data",

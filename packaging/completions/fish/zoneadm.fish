@@ -158,8 +158,8 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' --check 'reads and verifies all data of the repository'
             printf '%s\t%s\n' --keep 'removes older backups: the number of backups to keep for each of'
             printf '%s\t%s\n' -n 'prints the backups that --keep would remove'
-            printf '%s\t%s\n' -r ''
-            printf '%s\t%s\n' -k ''
+            printf '%s\t%s\n' -r 'another repository than that of /etc/zones/backup'
+            printf '%s\t%s\n' -k 'the file with the key of the repository'
         case restore
             printf '%s\t%s\n' -n 'show what would be done'
             printf '%s\t%s\n' -s 'a backup of any zone by its id, or the newest of this zone whose'
@@ -168,8 +168,8 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' -u 'updates packages that are too old, see attach'
             printf '%s\t%s\n' -U 'updates all packages'
             printf '%s\t%s\n' -d 'writes the files below this new directory of the host instead'
-            printf '%s\t%s\n' -r ''
-            printf '%s\t%s\n' -k ''
+            printf '%s\t%s\n' -r 'another repository than that of /etc/zones/backup'
+            printf '%s\t%s\n' -k 'the file with the key of the repository'
         case migrate
             printf '%s\t%s\n' -n 'asks the other host, and changes nothing'
             printf '%s\t%s\n' -q 'prints errors only'
