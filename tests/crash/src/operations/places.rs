@@ -7,6 +7,7 @@ use std::process::Command;
 use e2e::run::run;
 
 use super::operation::Operation;
+use super::storage::tiny;
 use super::zones::{again, goes_on, remove, settled};
 use crate::bench::Bench;
 use crate::strike::Who;
@@ -19,8 +20,12 @@ const COPY: &str = "/zones/new/web";
 
 /// Creates a clone with a snapshot, and a clone of that.
 fn cloned(bench: &Bench) {
+    bench.host.clone_from("master", "web");
+    with_snapshot(bench);
+}
+
+fn with_snapshot(bench: &Bench) {
     let host = &bench.host;
-    host.clone_from("master", "web");
     host.put("web", "var/word", "one\n");
     host.on("web", &["snapshot", "s"]).quiet();
     host.put("web", "var/word", "two\n");
@@ -32,10 +37,14 @@ fn folder(bench: &Bench) -> PathBuf {
     new.parent().expect("a folder").to_owned()
 }
 
-/// As [`cloned`], with a mount at the folder to which the zone is moved: no folder can be renamed
-/// across it.
-fn cloned_beside_mount(bench: &Bench) {
-    cloned(bench);
+/// As [`cloned`], for a zone of a few files, with a mount at the folder to which the zone is moved:
+/// no folder can be renamed across it.
+fn tiny_beside_mount(bench: &Bench) {
+    let host = &bench.host;
+    let tree = host.path("/tiny").display().to_string();
+    host.zonecfg(&["-z", "web", "create -F -t SUNWlx"]).quiet();
+    let _ = host.on("web", &["install", "-d", &tree]).ok();
+    with_snapshot(bench);
     let folder = folder(bench);
     fs::create_dir_all(&folder).expect("a folder");
     let mut mount = Command::new("mount");
@@ -125,9 +134,9 @@ pub(super) fn all() -> Vec<Operation> {
         Operation {
             name: "move, copied",
             who: &[Who::Command],
-            most: 2,
-            bench: Bench::with_master,
-            begin: cloned_beside_mount,
+            most: usize::MAX,
+            bench: tiny,
+            begin: tiny_beside_mount,
             command: |bench| bench.zoneadm(&["move", COPY]),
             after: |bench| moved(bench, COPY),
             end: unmount,

@@ -10,7 +10,7 @@ use crate::strike::Who;
 const BUILT: &[&str] = &["configured", "incomplete", "installed"];
 
 /// Returns a host with a tiny tree, from which zones of brand lx are installed.
-fn tiny() -> Option<Bench> {
+pub(super) fn tiny() -> Option<Bench> {
     let bench = Bench::new()?;
     for name in ["sbin/init", "etc/hostname", "bin/sh"] {
         let path = bench.host.path("/tiny").join(name);
