@@ -24,6 +24,7 @@ pub mod peer;
 pub mod process;
 #[cfg(target_arch = "x86_64")]
 pub mod processor;
+pub mod project;
 #[cfg(target_arch = "x86_64")]
 pub mod remote;
 pub mod root;
