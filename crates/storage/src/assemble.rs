@@ -22,10 +22,11 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::MountAttrFlags;
 use sys::mount::{Attr, Extent, MountFd, Param};
 
+use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::layout::{ROOT, WORK};
 use crate::stack::Stack;
-use crate::{fstype, zfs};
+use crate::{fstype, project, zfs};
 
 /// Mounts `stack` as a detached mount, which the caller attaches or passes on.
 ///
@@ -57,6 +58,7 @@ pub fn assemble_keeping(
     base: u32,
     scratch: &Path,
 ) -> Result<(MountFd, Option<Scratch>)> {
+    Dataset::limit_again(stack)?;
     if stack.lowers.is_empty() {
         // Without id-mapped mounts on ZFS, the files are already stored with the host ids of this
         // zone, so this root needs no id map.
@@ -65,6 +67,7 @@ pub fn assemble_keeping(
         let top = layer(&stack.top, idmap, MountAttrFlags::empty())?;
         return Ok((top, None));
     }
+    project::align_work(&stack.top, &stack.work)?;
     let former = working_folder()?;
     let place = Scratch::new(scratch)?;
     let mount = assemble_here(&place, stack, idmap, base);

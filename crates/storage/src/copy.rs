@@ -47,6 +47,9 @@ pub(crate) struct Copier<'a> {
     /// the extra link is the file's inode number. The next name of the file is linked from this
     /// folder, so the copier need not remember the path of the first name.
     links: Folder,
+    /// True if each copy replaces its original. The count of names of an original then falls with
+    /// each copy, so the last name may belong to a file that was copied already.
+    replaces: bool,
     pub(crate) done: Copied,
     watch: Option<Watch<'a>>,
 }
@@ -66,6 +69,7 @@ impl<'a> Copier<'a> {
     pub(crate) fn new(links: Folder) -> Self {
         Self {
             links,
+            replaces: false,
             done: Copied::default(),
             watch: None,
         }
@@ -83,6 +87,14 @@ impl<'a> Copier<'a> {
     fn tell(&mut self) {
         if let Some(watch) = &mut self.watch {
             watch(&self.done);
+        }
+    }
+
+    /// Runs [`Copier::new`] for a caller that replaces each original with its copy.
+    pub(crate) fn replacing(links: Folder) -> Self {
+        Self {
+            replaces: true,
+            ..Self::new(links)
         }
     }
 
@@ -118,7 +130,7 @@ impl<'a> Copier<'a> {
         let stat = stat(from, name)?;
         let several = stat.st_nlink > 1;
         let number = OsString::from(format!("{:x}-{:x}", stat.st_dev, stat.st_ino));
-        if several && relink(&self.links, &number, to, name)? {
+        if (several || self.replaces) && relink(&self.links, &number, to, name)? {
             self.done.entries += 1;
             return Ok(());
         }

@@ -84,6 +84,18 @@ pub trait Driver: Debug + Send + Sync {
     /// Limits the space, in bytes, of the files that the zone writes. `None` removes the limit.
     fn set_quota(&self, zonepath: &Path, bytes: Option<u64>) -> Result<()>;
 
+    /// Returns true if [`Driver::set_quota`] would change each file of the root, so that the zone
+    /// must be halted.
+    fn needs_halt_for_quota(&self, _zonepath: &Path) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Returns the reason why the zone's space cannot be limited, with the remedy. Returns `None` if
+    /// [`Driver::set_quota`] finds out.
+    fn why_no_quota(&self, _zonepath: &Path) -> Result<Option<String>> {
+        Ok(None)
+    }
+
     /// Returns the limit of the zone's space in bytes, or `None` without a limit.
     fn quota(&self, zonepath: &Path) -> Result<Option<u64>>;
 
@@ -198,6 +210,17 @@ impl Driver for Layered {
 
     fn set_quota(&self, zonepath: &Path, bytes: Option<u64>) -> Result<()> {
         Dataset::open(zonepath)?.set_quota(bytes)
+    }
+
+    fn needs_halt_for_quota(&self, zonepath: &Path) -> Result<bool> {
+        Dataset::open(zonepath)?.needs_halt_for_quota()
+    }
+
+    fn why_no_quota(&self, zonepath: &Path) -> Result<Option<String>> {
+        match self.0 {
+            Form::Folder => Ok(crate::project::why_not(&nearest(zonepath)?)),
+            Form::Volume => Ok(None),
+        }
     }
 
     fn quota(&self, zonepath: &Path) -> Result<Option<u64>> {

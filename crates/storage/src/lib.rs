@@ -129,6 +129,7 @@ mod memory;
 mod merge;
 mod name;
 mod patch;
+mod project;
 mod quota;
 mod relocate;
 mod remove;

@@ -45,7 +45,7 @@ use crate::id::Id;
 use crate::layers::{AtWork, LayerPath, Layers, dataset_ref};
 use crate::layout::{BACK, DEAD, HALF, HALF_PATH, LINK, SNAPSHOTS};
 use crate::name::Name;
-use crate::{crash, remove, usage};
+use crate::{crash, project, remove, usage};
 
 /// The name of the link whose text is the creation time of a snapshot.
 const CREATED: &str = "created";
@@ -281,7 +281,9 @@ impl Dataset {
                 .layer
                 .add_ref(&name, &self.ref_place(&target.layer))?;
             crash::point();
+            let former_top = self.open_top().ok();
             graves.extend(home.put_aside(&self.zonepath, OsStr::new(form.name()))?);
+            former_top.iter().for_each(project::forget);
             crash::point();
             if let Some(former) = self.bond()?.filter(|bond| bond.layer != target.layer) {
                 graves.extend(former.layer.drop_ref(&name)?);

@@ -334,7 +334,7 @@ fn a_quota_that_cannot_hold_is_refused() {
     let Some(host) = Host::with_web() else { return };
     let ran = host.on("web", &["quota", "1G"]);
     if storage(&host, "web")[1] == "layered" {
-        ran.mentions(1, "limits no single folder");
+        ran.mentions(1, "with project quotas");
     }
     host.on("web", &["quota", "lots"])
         .mentions(2, "expected a size");

@@ -10,7 +10,7 @@ use crate::folder::Folder;
 use crate::form::Form;
 use crate::layers::{AtWork, Layers, has_remains};
 use crate::layout::{BACK, QUOTA, ROOT, TOPS, WORK};
-use crate::{crash, remove};
+use crate::{crash, project, remove};
 
 impl Dataset {
     /// Removes the dataset at `zonepath`, in whatever state the dataset is, and every layer that no
@@ -79,7 +79,9 @@ impl Dataset {
         let form = self.form()?;
         // The root is removed first, because without a root no program treats the rest as a zone.
         for name in [form.next(), form.name()] {
+            let top = form.open_tree(&self.zonepath, name).ok();
             graves.extend(home.put_aside(&self.zonepath, OsStr::new(name))?);
+            top.iter().for_each(project::forget);
             crash::point();
         }
         // The root in its grave marks a removal in progress until all important changes are done.

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::form::Form;
 use crate::id::Id;
 use crate::layers::{Layers, MAX_LAYERS, dataset_ref};
-use crate::{crash, remove};
+use crate::{crash, project, remove};
 
 /// Maximum number of layers below a top. An operation that would add more layers merges layers
 /// first. A file's first lookup takes 7 us on one layer, 15 us on eight layers and 217 us on 200
@@ -178,10 +178,12 @@ impl Dataset {
         crash::point();
         // From this rename on, the layer is part of the dataset.
         let form = self.form()?;
+        let sealed = self.open_top()?;
         self.zonepath
             .rename(form.name(), &bond.layer.open()?, form.sealed())?;
         crash::point();
         self.take_next()?;
+        project::forget(&sealed);
         crash::point();
         self.drop_former_ref(&bond)?;
         Ok(bond)

@@ -16,7 +16,7 @@ use crate::id::Id;
 use crate::layers::{LayerPath, Layers, dataset_ref};
 use crate::layout::{BACK, TOPS};
 use crate::merge::Below;
-use crate::{crash, remove};
+use crate::{crash, project, remove};
 
 impl Dataset {
     /// Seals the top, and returns the tree of the topmost layer. A caller uses this tree to check
@@ -98,6 +98,9 @@ impl Dataset {
     ) -> Result<()> {
         let tree = layer.tree()?;
         let top = self.open_top()?;
+        // The files of the other layer cannot be linked into a project. The seal gives the next top
+        // a project again.
+        project::leave(&top)?;
         let (layers, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
         let garbage = layers.copy_into(&tree, top.path())?;
         garbage.iter().try_for_each(|grave| remove::bury(grave))?;

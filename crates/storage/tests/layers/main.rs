@@ -6,7 +6,8 @@
 //! zone and in the plain folder, and the trees must be equal after each step.
 //!
 //! The test needs root. `ZONES_TEST_CASES=N` sets the number of cases, and `ZONES_TEST_DIR` sets
-//! the folder to work in (default: the target folder).
+//! the folder to work in (default: the target folder). With `ZONES_TEST_QUOTA=1`, zones have limits
+//! on their space, which the file system of the folder must support.
 
 mod generate;
 mod ops;

@@ -75,6 +75,19 @@ fn text(e: impl std::error::Error) -> String {
     text
 }
 
+/// Limits the space of a zone without a limit, and removes the limit of another, if the environment
+/// variable `ZONES_TEST_QUOTA` is set. No test writes as much.
+fn limit(dataset: &Dataset) -> Outcome<()> {
+    if std::env::var_os("ZONES_TEST_QUOTA").is_none() {
+        return Ok(());
+    }
+    let next = match dataset.quota().map_err(text)? {
+        None => Some(1 << 34),
+        Some(_) => None,
+    };
+    dataset.set_quota(next).map_err(text)
+}
+
 impl World {
     /// Creates a world in a new folder of `parent`, in this mount namespace.
     pub fn new(parent: &Path, place: Place) -> Outcome<Self> {
@@ -122,6 +135,7 @@ impl World {
         }
         let (name, model) = self.next();
         let dataset = Dataset::create(&self.path("zones").join(&name)).map_err(text)?;
+        limit(&dataset)?;
         fs::create_dir(&model).map_err(text)?;
         self.zones.push(Zone {
             name,
@@ -157,6 +171,7 @@ impl World {
             }
             Step::Shorten(n, most) => {
                 let dataset = &self.zones[pick(n)].dataset;
+                limit(dataset)?;
                 let before = dataset.stack().map_err(text)?.lowers.len();
                 let after = dataset.shorten(*most).map_err(text)?;
                 if before > after {
