@@ -1,6 +1,6 @@
 //! `zoneadm quota`: limits the space for files that a zone writes to its root.
 
-use model::{Verb, ZoneName};
+use model::{State, Verb, ZoneName};
 use storage::driver_at;
 
 use crate::executor::Outcome;
@@ -11,7 +11,8 @@ use subject::{Start, Subject};
 /// effect at once.
 ///
 /// # Errors
-/// Fails with [`Error::Storage`] and the reason if the file system cannot limit the space.
+/// Fails with [`Error::Storage`] and the reason if the file system cannot limit the space, and with
+/// [`Error::Refused`] if the zone must be halted for its first limit.
 pub fn set(
     host: &Host,
     zone: &ZoneName,
@@ -28,6 +29,23 @@ pub fn set(
             "quota of zone {zone}:\n  {limit}\n"
         )));
     }
-    driver_at(&subject.zonepath)?.set_quota(&subject.zonepath, bytes)?;
+    set_on(&subject, bytes)?;
     Ok(Outcome::Done)
+}
+
+/// Limits the space of a zone whose lock is held. Fails with [`Error::Refused`] if the limit
+/// concerns each file of a zone that is not halted.
+pub(crate) fn set_on(subject: &Subject, bytes: Option<u64>) -> Result<(), Error> {
+    let driver = driver_at(&subject.zonepath)?;
+    let active = subject.state.is_active() || subject.state == State::Mounted;
+    if bytes.is_some() && active && driver.why_no_quota(&subject.zonepath)?.is_none() {
+        // A running zone would find files that it cannot rename while they are moved to a project.
+        if driver.needs_halt_for_quota(&subject.zonepath)? {
+            return Err(Error::Refused(
+                "the first limit counts all files of the zone: halt the zone for it; later limits change while it runs."
+                    .to_owned(),
+            ));
+        }
+    }
+    Ok(driver.set_quota(&subject.zonepath, bytes)?)
 }

@@ -23,9 +23,11 @@ const PLENTY: u64 = 64 << 20;
 const MANY_FILES: u64 = 10_000;
 
 /// Fails with [`Error::Refused`] if a boot of the zone would find a disk or quota full. Checks the
-/// zonepath and the host's folder of running zones.
+/// zonepath, the zone's root, which may have a limit of its own, and the host's folder of running
+/// zones.
 pub(crate) fn check(host: &Host, subject: &Subject) -> Result<(), Error> {
-    for place in [&subject.zonepath, &host.root.run()] {
+    let root = subject.zonepath.join(storage::ROOT);
+    for place in [&subject.zonepath, &root, &host.root.run()] {
         match probe(place) {
             // Other errors are ignored here, because the boot itself reports them.
             Err(error) if is_full(&error) => {

@@ -42,6 +42,10 @@ impl ZoneKind for Machine {
             Verb::Push | Verb::Pull => Err(Error::Refused(format!(
                 "{verb} cannot reach the files of a kernel zone: copy over its network (scp), or small files with zlogin ZONE tar."
             ))),
+            Verb::Quota => Err(Error::Refused(
+                "the disks of a kernel zone have a fixed size and need no quota: zonecfg 'select device id=0; set size=SIZE' and zoneadm apply change it."
+                    .to_owned(),
+            )),
             _ => Ok(()),
         }
     }
