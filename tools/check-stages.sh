@@ -8,7 +8,7 @@ stage_scripts() {
     shellcheck -x --exclude=SC2187 quickstart check .ci/run tools/*.sh tools/build tools/leftovers tools/rustc-static tools/watch-tests \
         tools/check-self-test tools/smoke tools/soak tools/load bench/*/run bench/brand/pgbench tests/vm/run tests/vm/payload tests/vm/*-init \
         tests/vm/checks tests/vm/cuts tests/vm/mirrors tests/vm/zfs/run tests/vm/zfs/payload tests/vm/zfs/old \
-        tests/vm/systemd/run tests/vm/systemd/payload tests/vm/systemd/docs tests/vm/run-payload tests/vm/patch/run tests/vm/patch/payload \
+        tests/vm/systemd/run tests/vm/systemd/payload tests/vm/systemd/docs tests/vm/run-payload tests/vm/patch/run tests/vm/patch/payload tests/vm/quota/run tests/vm/quota/payload \
         tools/deb packaging/deb/postinst packaging/deb/prerm packaging/deb/postrm tests/packaging/run \
         tests/crash/run tests/man/run tests/completion/run tests/completion/bashrc packaging/completions/bash/* \
         tests/ansible/run tests/salt/run tests/docs/run tests/docs/session fuzz/run packaging/solaris-shim/target/bin/*
@@ -83,6 +83,7 @@ stage_crash() {
 }
 stage_vm() {
     tests/vm/run --tests || return
+    tests/vm/quota/run || return
     [ -z "${ZONES_TEST_LONG-}" ] || { tests/vm/run --cuts 5 && tests/vm/patch/run --cuts 50; }
 }
 stage_zfs() {
