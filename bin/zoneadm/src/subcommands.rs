@@ -447,7 +447,8 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         name: "quota",
         form: "quota [-n] size | none",
         help: "Limits the space of files that the zone writes into its root, or removes the\n\
-               limit. Layers do not count. Needs btrfs with quotas enabled, or ZFS.",
+               limit. Layers do not count. Needs ext4 or xfs mounted with prjquota, btrfs with\n\
+               quotas enabled, or ZFS. On ext4 and xfs, halt the zone for its first limit.",
         examples: &["zoneadm -z web1 quota 10G", "zoneadm -z web1 quota none"],
     },
     Subcommand {
