@@ -127,8 +127,13 @@ impl Host {
     /// Writes a file to the writable top of a halted zone, as automation on the host does.
     ///
     /// # Panics
-    /// Panics if the file cannot be written.
+    /// Panics if the path is absolute, which would name a file of this machine, or if the file
+    /// cannot be written.
     pub fn put(&self, zone: &str, path: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        assert!(
+            Path::new(path).is_relative(),
+            "{path}: expected a path relative to the zone's root"
+        );
         let path = self.top(zone).join(path);
         // A clone's top contains only files that the clone wrote, so the folder may be missing.
         fs::create_dir_all(path.parent().expect("a file in the root"))

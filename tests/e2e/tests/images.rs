@@ -182,7 +182,7 @@ fn an_image_is_installed_only_where_it_fits() {
         .mentions(2, "inherit-pkg-dir");
     host.zonecfg(&["-z", "web", "create -t SUNWlx"]).quiet();
     host.on("web", &["install", "-i", "tiny"])
-        .mentions(1, "tiny: no such image");
+        .mentions(1, "tiny: this host has no image of this name");
     host.on("web", &["install", "-i"]).mentions(2, "-i takes");
     host.on("web", &["install", "-i", "tiny", "-d", "/"])
         .mentions(2, "-i takes");

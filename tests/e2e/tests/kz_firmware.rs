@@ -160,7 +160,7 @@ fn limits_of_a_machine_change_while_it_runs() {
         "Checking: Adding capped-cpu ncpus=0.50\n",
         "Checking: Adding max-lwps=500\n",
         "Checking: Modifying virtual-cpu ncpus=2: needs a reboot",
-        "id=1: needs a reboot",
+        "Checking: Adding device storage=file:///zones/k1/disk1 id=1\n",
     ] {
         assert!(said.contains(line), "{line:?} in {said}");
     }
@@ -175,7 +175,7 @@ fn limits_of_a_machine_change_while_it_runs() {
         "{limits:?}"
     );
     assert_eq!(host.init_of("k1"), qemu, "it runs on");
-    assert!(!host.path("/zones/k1/disk1").exists());
+    assert!(host.path("/zones/k1/disk1").exists(), "the added disk");
 
     // A change for the running zone alone is refused, and the message names the property.
     let refused = host.zonecfg(&["-z", "k1", "-r", "select virtual-cpu; set ncpus=3; end"]);

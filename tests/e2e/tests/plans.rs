@@ -138,7 +138,7 @@ fn differences(before: &Trace, after: &Trace) -> Vec<String> {
 
 /// The arguments after `zoneadm -z ZONE`, for a zone with a snapshot and a boot environment `be`.
 /// Each command line is tried in every state, also in states that refuse it.
-const LINES: [&str; 36] = [
+const LINES: [&str; 38] = [
     "install -n",
     "clone -n master",
     "clone -n -s old master",
@@ -170,6 +170,8 @@ const LINES: [&str; 36] = [
     "destroy-snapshot -n old",
     "merge -n",
     "quota -n 100M",
+    "push -n /etc/hostname /srv",
+    "pull -n /etc/hostname PULLED",
     "apply -n",
     "mark -n incomplete",
     "migrate -n nowhere.invalid",
@@ -208,6 +210,7 @@ impl Tried {
                     "MANIFEST",
                     &host.path("/manifest.xml").display().to_string(),
                 )
+                .replace("PULLED", &host.path("/pulled").display().to_string())
                 .replace("ARCHIVE", &host.path("/archive").display().to_string());
             let words: Vec<&str> = given.split(' ').collect();
             let ran = match line {
