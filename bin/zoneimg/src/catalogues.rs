@@ -117,6 +117,7 @@ fn refresh(host: &Host, options: &Options) -> Result<u8, Error> {
     let mut status = cli::status::OK;
     for remote in chosen {
         match by_name::refresh(host, remote, age, &mut |line| eprintln!("{line}")) {
+            Ok(1) => println!("{}: 1 image", remote.name),
             Ok(count) => println!("{}: {count} images", remote.name),
             Err(error) => status = status.max(complain(&error)),
         }

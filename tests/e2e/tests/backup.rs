@@ -328,7 +328,8 @@ fn a_repository_that_lies_gets_nothing_on_the_host() {
     let _ = host.on("web", &["backup", "-r", &repository(&host)]).ok();
     // The configuration is that of another zone than the list says.
     moment(&host, "other", |_| {});
-    host.on("evil", &["restore"]).mentions(1, "is a lie");
+    host.on("evil", &["restore"])
+        .mentions(1, "is refused: the list of backups says zone");
     // An owner outside of every zone's range.
     moment(&host, "evil", |root| {
         fs::write(root.join("file"), "").unwrap();

@@ -174,7 +174,7 @@ fn catalogues_that_their_key_did_not_sign_are_refused() {
         assert_no_trace(&host);
         // A good catalogue, and then an older one.
         mirror.publish("mirror", NOW, &products);
-        assert_eq!(refresh(&[]).ok().out, "images: 1 images\n");
+        assert_eq!(refresh(&[]).ok().out, "images: 1 image\n");
         mirror.publish("mirror", EARLIER, &products);
         refused(refresh(&["images"]), "an old catalogue hides updates");
         let _ = refresh(&["--allow-older", "images"]).ok();
@@ -192,7 +192,7 @@ fn catalogues_that_their_key_did_not_sign_are_refused() {
             let proof = mirror.detached("mirror", LATER, text);
             mirror.put(&format!("streams/v1/{path}"), Some(proof));
         }
-        assert_eq!(refresh(&[]).ok().out, "images: 1 images\n");
+        assert_eq!(refresh(&[]).ok().out, "images: 1 image\n");
         mirror.put(
             "streams/v1/images.json",
             Some(format!("{products} ").into_bytes()),

@@ -63,7 +63,7 @@ pub fn restore_files(
         let mut text = format!("restore zone {zone}:\n");
         for name in &names {
             text.push_str(&format!(
-                "  write /{} of moment {} of {} into {target}\n",
+                "  write /{} of backup {} of {} into {target}\n",
                 name.display(),
                 moment.short_id(),
                 moment.time

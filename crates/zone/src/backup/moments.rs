@@ -91,7 +91,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Vec<Moment>, Error> {
         };
         let is_id = one.id.len() == 64 && one.id.bytes().all(|b| b.is_ascii_hexdigit());
         let seconds = seconds(&one.time).filter(|_| is_id);
-        let seconds = seconds.ok_or_else(|| bad("a moment without id or time".to_owned()))?;
+        let seconds = seconds.ok_or_else(|| bad("a backup without id or time".to_owned()))?;
         let uuid = tag("uuid=").and_then(|uuid| uuid.parse::<Uuid>().ok());
         let added = tag(ADDED).and_then(|bytes| bytes.parse().ok());
         moments.push(Moment {

@@ -71,12 +71,12 @@ impl Backups {
     pub(super) fn manifest(&self, moment: &Moment) -> Result<Manifest, Error> {
         let path = format!("/{DETACHED}");
         let text = self.answer(&["dump", &moment.id, &path])?;
-        let name = format!("{DETACHED} of moment {}", moment.short_id());
+        let name = format!("{DETACHED} of backup {}", moment.short_id());
         let manifest = Manifest::from_stream(text.as_slice(), Path::new(&name))?;
         let found = manifest.config.name();
         if found.as_str() != moment.zone {
             return Err(Error::Refused(format!(
-                "moment {} is a lie: its list says zone {}, its configuration says zone {found}",
+                "backup {} is refused: the list of backups says zone {}, but its configuration says zone {found}",
                 moment.short_id(),
                 moment.zone
             )));
@@ -115,7 +115,7 @@ impl Backups {
             let ran = engine.run(&words, folder, &mut |_| {});
             ran.map_err(|failure| engine.error(failure))
         })?;
-        let origin = format!("moment {}", moment.short_id());
+        let origin = format!("backup {}", moment.short_id());
         let screened = brand::screen(target, Path::new(&origin))?;
         if screened.removed > 0 {
             progress(&format!(
@@ -143,7 +143,7 @@ fn anew(
     let (config, known) = import::accepted(host, zone, manifest, options.trust, "restore")?;
     if dry_run {
         let text = format!(
-            "restore zone {zone}:\n  {}write moment {} of {} into {}/root\n  attach it\n",
+            "restore zone {zone}:\n  {}write backup {} of {} into {}/root\n  attach it\n",
             if known { "" } else { "configure it\n  " },
             moment.short_id(),
             moment.time,
@@ -204,7 +204,7 @@ fn beside(
     let config = xml::load(&host.root, zone)?;
     if config.family() != manifest.config.family() {
         return Err(Error::Refused(format!(
-            "moment {} is of a zone of brand {}, and this zone is of brand {}.",
+            "backup {} is of a zone of brand {}, and this zone is of brand {}.",
             moment.short_id(),
             manifest.config.brand(),
             config.brand()
@@ -224,7 +224,7 @@ fn beside(
     }
     if dry_run {
         return Ok(Outcome::Planned(format!(
-            "restore zone {zone}:\n  write moment {} of {} into boot environment {name}\n",
+            "restore zone {zone}:\n  write backup {} of {} into boot environment {name}\n",
             moment.short_id(),
             moment.time
         )));
