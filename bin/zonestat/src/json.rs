@@ -1,11 +1,12 @@
-//! Prints intervals and reports as lines of JSON. They hold all figures, under names that contain
-//! the unit. Figures that this host does not have are left out.
+//! Prints intervals and reports as lines of JSON. They hold all figures, or those that `-r` selects,
+//! under names that contain the unit. Figures that this host does not have are left out.
 
 use serde::Serialize;
 use stat::pset::Part;
 use stat::sample::{Hits, LinkTraffic, Pressure, Pset, Traffic};
 use stat::{Figures, Interval, Resource, Row};
 
+use crate::args::{Reports, Section};
 use crate::solaris::Heading;
 use crate::zones::Zones;
 
@@ -18,17 +19,17 @@ struct Line<'a> {
     seconds: f64,
     cpus: u64,
     cpus_online: u64,
-    size: &'a Figures,
-    total: Used<'a>,
-    system: Used<'a>,
+    size: Figures,
+    total: Used,
+    system: Used,
     zones: Vec<Zone<'a>>,
 }
 
 #[derive(Serialize)]
-struct Used<'a> {
+struct Used {
     cpu_usec: u64,
     #[serde(flatten)]
-    figures: &'a Figures,
+    figures: Figures,
 }
 
 #[derive(Serialize)]
@@ -39,7 +40,7 @@ struct Zone<'a> {
     kernel_zone: bool,
     ran_seconds: f64,
     #[serde(flatten)]
-    used: Used<'a>,
+    used: Used,
     caps: Figures,
     pset: &'a str,
     pset_type: &'static str,
@@ -62,13 +63,22 @@ struct Zone<'a> {
 ///
 /// # Errors
 /// Fails if the data have no form in JSON; these data always have one.
-pub fn line(heading: &Heading, interval: &Interval, zones: &Zones) -> Result<String, String> {
+pub fn line(
+    reports: &Reports,
+    heading: &Heading,
+    interval: &Interval,
+    zones: &Zones,
+) -> Result<String, String> {
     let psets = interval.psets();
     let part = |row: &Row| -> Part {
         let set = psets.iter().find(|set| *set.pset == row.setting.pset);
         set.map(|set| set.part(row)).unwrap_or_default()
     };
-    let zone = |row| zone(row, part(row));
+    let zone = |row| zone(reports, row, part(row));
+    let used = |used: &stat::interval::Use| Used {
+        cpu_usec: used.cpu_usec,
+        figures: selected(reports, &used.figures),
+    };
     let line = Line {
         report: match heading.kind {
             None => "interval".to_owned(),
@@ -79,26 +89,34 @@ pub fn line(heading: &Heading, interval: &Interval, zones: &Zones) -> Result<Str
         seconds: interval.elapsed.as_secs_f64(),
         cpus: interval.cpus,
         cpus_online: interval.online,
-        size: &interval.size,
-        total: Used {
-            cpu_usec: interval.total.cpu_usec,
-            figures: &interval.total.figures,
-        },
-        system: Used {
-            cpu_usec: interval.system.cpu_usec,
-            figures: &interval.system.figures,
-        },
+        size: selected(reports, &interval.size),
+        total: used(&interval.total),
+        system: used(&interval.system),
         zones: zones.choose(interval).into_iter().map(zone).collect(),
     };
     let text = serde_json::to_string(&line).map_err(|error| error.to_string())?;
     Ok(text + "\n")
 }
 
-fn zone(row: &Row, part: Part) -> Zone<'_> {
+/// Returns the figures that `-r` selects. The kernel writes the largest number for "no limit", which
+/// no JavaScript program can read, so that figure is left out.
+fn selected(reports: &Reports, figures: &Figures) -> Figures {
+    let mut selected = Figures::default();
+    for resource in Resource::ALL {
+        selected[resource] = figures[resource].filter(|figure| *figure != u64::MAX);
+        if !reports.has(resource) {
+            selected[resource] = None;
+        }
+    }
+    selected
+}
+
+fn zone<'a>(reports: &Reports, row: &'a Row, part: Part) -> Zone<'a> {
     let mut caps = Figures::default();
     for resource in Resource::ALL {
         caps[resource] = row.cap(resource);
     }
+    let has = |section| reports.sections.contains(&section);
     let pset: &Pset = &row.setting.pset;
     Zone {
         name: &row.name,
@@ -107,16 +125,19 @@ fn zone(row: &Row, part: Part) -> Zone<'_> {
         ran_seconds: row.ran.as_secs_f64(),
         used: Used {
             cpu_usec: row.used.cpu_usec,
-            figures: &row.used.figures,
+            figures: selected(reports, &row.used.figures),
         },
-        caps,
+        caps: selected(reports, &caps),
         pset: pset.name(),
         pset_type: pset.kind(),
         cpu_shares: part.shares,
-        network: row.network,
-        links: &row.links,
-        disk: row.disk,
-        pressure: row.pressure,
+        network: row.network.filter(|_| has(Section::Network)),
+        links: match has(Section::Network) {
+            true => &row.links,
+            false => &[],
+        },
+        disk: row.disk.filter(|_| has(Section::Disk)),
+        pressure: row.pressure.filter(|_| has(Section::Pressure)),
         limits_hit: row.hits,
     }
 }
@@ -124,10 +145,10 @@ fn zone(row: &Row, part: Part) -> Zone<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::{Call, parse};
     use crate::example;
 
-    #[test]
-    fn a_line_is_one_object_with_units() {
+    fn printed(options: &str) -> String {
         let heading = Heading {
             kind: None,
             count: 1,
@@ -135,7 +156,52 @@ mod tests {
             start: 0,
             end: 1_763_674_377,
         };
-        let text = line(&heading, &example::interval(), &Zones::new(&[]).unwrap()).unwrap();
+        let words: Vec<_> = options.split_whitespace().map(Into::into).collect();
+        let Ok(Call::Reports(reports)) = parse(&words) else {
+            panic!("{options}");
+        };
+        let zones = Zones::new(&reports.common.zones).unwrap();
+        line(&reports, &heading, &example::interval(), &zones).unwrap()
+    }
+
+    #[test]
+    fn resources_and_patterns_of_zones_select_figures() {
+        let text = printed("-j -r summary -z w* 5");
+        let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let zones = line["zones"].as_array().unwrap();
+        let names: Vec<_> = zones.iter().map(|zone| &zone["name"]).collect();
+        assert_eq!(names, ["web", "web-of-a-long-name"]);
+        let web = &zones[0];
+        assert_eq!(web["cpu_millionths"], 200_000);
+        assert!(web["physical_bytes"].is_u64());
+        for absent in ["lwps", "network", "links", "disk", "pressure", "shm_bytes"] {
+            assert!(web.get(absent).is_none(), "{absent}");
+        }
+        assert!(web["caps"].get("lwps").is_none());
+        let text = printed("-j -r disk,lwps 5");
+        let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let web = line["zones"].as_array().unwrap();
+        let web = web.iter().find(|zone| zone["name"] == "web").unwrap();
+        assert!(web.get("physical_bytes").is_none() && web["lwps"].is_u64());
+    }
+
+    #[test]
+    fn the_number_for_no_limit_is_left_out() {
+        let words: Vec<_> = ["-j".into(), "5".into()].to_vec();
+        let Ok(Call::Reports(reports)) = parse(&words) else {
+            panic!();
+        };
+        let mut figures = Figures::default();
+        figures[Resource::ShmMemory] = Some(u64::MAX);
+        figures[Resource::ShmIds] = Some(4096);
+        let selected = selected(&reports, &figures);
+        assert_eq!(selected[Resource::ShmMemory], None);
+        assert_eq!(selected[Resource::ShmIds], Some(4096));
+    }
+
+    #[test]
+    fn a_line_is_one_object_with_units() {
+        let text = printed("-j 5");
         assert_eq!(text.matches('\n').count(), 1);
         let line: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(line["time"], "2025-11-20T21:32:57Z");

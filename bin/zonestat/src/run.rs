@@ -140,7 +140,7 @@ pub fn reports(options: &Reports) -> Result<(), String> {
         zones: &zones,
     };
     let print = |heading: &Heading, interval: &Interval| match options.form {
-        Form::Json => json::line(heading, interval, &zones),
+        Form::Json => json::line(options, heading, interval, &zones),
         Form::Human | Form::Parseable => Ok(printer.print(heading, interval)),
     };
     let signals = take_signals()?;

@@ -169,13 +169,29 @@ pub struct Tui {
     pub interval: u64,
 }
 
+/// The section with which JSON has the number of times that a zone reached its limits.
+const LIMITS_HIT: Section = Section::One(Resource::Lwps);
+
 impl Reports {
+    /// Returns true if JSON has the figures of this resource. `summary` has those of CPUs and memory.
+    pub fn has(&self, resource: Resource) -> bool {
+        let sections = &self.sections;
+        let is_of_summary = matches!(
+            resource,
+            Resource::Cpu | Resource::Physical | Resource::Virtual | Resource::Locked
+        );
+        sections.contains(&Section::One(resource))
+            || (resource == Resource::Cpu
+                && (sections.contains(&Section::Psets) || sections.contains(&Section::DefaultPset)))
+            || (is_of_summary && sections.contains(&Section::Summary))
+    }
+
     /// Returns the counters that must be read for the reports.
     pub fn wants(&self) -> Wants {
-        if self.form == Form::Json {
-            return Wants::ALL;
-        }
-        let mut wants = Wants::default();
+        let mut wants = Wants {
+            hits: self.form == Form::Json && self.sections.contains(&LIMITS_HIT),
+            ..Wants::default()
+        };
         for section in &self.sections {
             match section {
                 Section::Summary

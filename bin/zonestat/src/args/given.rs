@@ -43,10 +43,17 @@ impl Given {
             || self.parseable
     }
 
-    /// Returns true if an option selects or sorts rows: JSON always has all rows.
-    fn is_narrow(&self) -> bool {
-        let lists = [&self.resources, &self.names, &self.sort];
-        self.stamp.is_some() || lists.into_iter().any(|list| !list.is_empty())
+    /// Returns true if an option selects lines or sorts them: JSON has one object for each zone.
+    fn is_of_lines(&self) -> bool {
+        self.stamp.is_some() || !(self.names.is_empty() && self.sort.is_empty())
+    }
+
+    /// Returns the arguments of `-r`. JSON without `-r` has all figures.
+    fn chosen_resources(&self) -> Vec<String> {
+        match self.json && self.resources.is_empty() {
+            true => vec!["all".to_owned()],
+            false => self.resources.clone(),
+        }
     }
 
     pub(super) fn refuse_reports(&self) -> Result<(), Wrong> {
@@ -131,8 +138,8 @@ impl Given {
     pub(super) fn reports(self) -> Result<Call, Wrong> {
         let form = match (self.parseable, self.json) {
             (true, true) => return Err(Wrong("-p and -j are two forms".to_owned())),
-            (false, true) if self.is_narrow() => {
-                let text = "-r, -n, -T and -S cannot go with -j, which has everything";
+            (false, true) if self.is_of_lines() => {
+                let text = "-n, -T and -S cannot go with -j, which has one object for each zone";
                 return Err(Wrong(text.to_owned()));
             }
             (true, false) => Form::Parseable,
@@ -186,9 +193,10 @@ impl Given {
             let line = lines(word).ok_or_else(|| Wrong(format!("Unknown -P arg: {word}")))?;
             *line(&mut chosen) = true;
         }
+        let sections = sections(&self.chosen_resources())?;
         Ok(Call::Reports(Box::new(Reports {
             common: self.common,
-            sections: sections(&self.resources)?,
+            sections,
             names: self.names,
             stamp,
             kinds,

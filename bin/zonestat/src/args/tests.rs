@@ -153,8 +153,8 @@ fn errors_name_the_wrong_argument() {
         ("-l 5 1m", "Invalid count: \"1m\""),
         ("-p -j 5", "-p and -j are two forms"),
         (
-            "-j -r memory 5",
-            "-r, -n, -T and -S cannot go with -j, which has everything",
+            "-j -S cpu 5",
+            "-n, -T and -S cannot go with -j, which has one object for each zone",
         ),
         (
             "--tui -j",

@@ -6,7 +6,7 @@ macro_rules! usage {
 usage: zonestat [-z zonelist] [-r reslist] [-n namelist] [-T u|d|i] [-R reports] [-q]
                 [-p [-P lines]] [-S cols] interval [duration [report]]
        zonestat [-l] [-P] [-N] [-z zonelist] [interval [count]]
-       zonestat -j [-z zonelist] [-R reports] [-q] [interval [duration [report]]]
+       zonestat -j [-z zonelist] [-r reslist] [-R reports] [-q] [interval [duration [report]]]
        zonestat --tui [-z zonelist] [interval]
        zonestat --openmetrics | --serve [address] | --help
 "
@@ -50,7 +50,8 @@ The dashboard of 2009:
                 one sample, in a second
 
 Also:
-    -j, --json      prints all figures, a line of JSON for each interval or report
+    -j, --json      prints all figures, or those of -r, a line of JSON for each interval
+                    or report
     --tui           full screen; '?' there shows the keys
     --openmetrics   prints the present counters and figures for Prometheus
     --serve         serves them over HTTP, at 127.0.0.1:9781 or the given address,
