@@ -16,6 +16,10 @@ Options:
     -r            change the running zone until its next boot
     -f <file>     read the commands from a file, up to the first that fails;
                   - is standard input
+    --atomic      save all changes or none: the first error ends the session
+    --digest      print the digest of the stored configuration
+    --expect <digest>
+                  save nothing if the stored configuration has another digest
     -R <root>     use the files of zones below this directory (also ZONES_ROOT)
 
 Examples:
@@ -37,6 +41,8 @@ Examples:
     zonecfg -z web1 delete -F
     zonecfg -z 'web*' delete -F
         delete all zones whose names begin with web
+    d=$(zonecfg -z web1 --digest); zonecfg -z web1 --atomic --expect $d -f web1.cfg
+        change web1 as a whole, unless another session has changed it since
     zonecfg -z web1 -r 'set max-lwps=500'
         change the running zone at once, until its next boot
     zonecfg -z global 'set cpu-shares=10'
@@ -53,6 +59,13 @@ pub enum Input {
     NoSuchSubject(String),
     /// Run a session.
     Session(Args),
+    /// Print the digest of a stored configuration.
+    Digest {
+        /// `-R`.
+        root: Option<PathBuf>,
+        /// The zone.
+        zone: Zone,
+    },
     /// Delete all zones that a pattern selects.
     Deletion {
         /// `-R`.
@@ -73,6 +86,10 @@ pub struct Args {
     pub zone: Zone,
     /// The source of commands.
     pub commands: Commands,
+    /// `--atomic`: all changes are stored, or none.
+    pub atomic: bool,
+    /// `--expect`: the digest of the configuration that the caller has seen.
+    pub expected: Option<String>,
 }
 
 /// The option that selects the zone.
@@ -100,7 +117,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Input, String> 
     let mut parser = lexopt::Parser::from_iter(args);
     let (mut zone, mut file, mut root, mut pattern) = (None, None, None, None);
     let mut words = Vec::new();
-    let (mut live, mut any) = (false, false);
+    let (mut live, mut any, mut atomic, mut digest) = (false, false, false, false);
+    let mut expected = None;
     while let Some(arg) = parser.next().map_err(usage_after)? {
         any = true;
         match arg {
@@ -116,6 +134,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Input, String> 
                 zone = Some(Zone::Uuid(uuid));
             }
             Short('r') => live = true,
+            Long("atomic") => atomic = true,
+            Long("digest") => digest = true,
+            Long("expect") => expected = Some(text(&mut parser)?),
             Short('f') => file = Some(text(&mut parser)?),
             Short('R') => root = Some(PathBuf::from(parser.value().map_err(usage_after)?)),
             Short('?' | 'h') | Long("help") => {
@@ -162,11 +183,30 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Input, String> 
         (true, None) => Commands::Interactive,
         (false, Some(_)) => return Err(usage_after("commands and -f exclude each other")),
     };
+    let is_interactive = matches!(commands, Commands::Interactive);
+    if digest {
+        if !is_interactive || live || atomic || expected.is_some() {
+            return Err(usage_after(
+                "--digest goes with no commands and no other option",
+            ));
+        }
+        return Ok(Input::Digest { root, zone });
+    }
+    if is_interactive && (atomic || expected.is_some()) {
+        return Err(usage_after("--atomic and --expect need commands or -f"));
+    }
+    if live && expected.is_some() {
+        return Err(usage_after(
+            "--expect compares the stored configuration, not that of -r",
+        ));
+    }
     Ok(Input::Session(Args {
         root,
         live,
         zone,
         commands,
+        atomic,
+        expected,
     }))
 }
 
@@ -248,6 +288,25 @@ mod tests {
         assert!(matches!(args.zone, Zone::Name(name) if name.as_str() == "web1"));
         assert!(matches!(session("-z web1").commands, Commands::Interactive));
         assert!(matches!(session("-z a -f -").commands, Commands::File(file) if file == "-"));
+    }
+
+    #[test]
+    fn digests_and_atomic_sessions() {
+        let args = session("-z web --atomic --expect abc -f -");
+        assert!(args.atomic && args.expected.as_deref() == Some("abc"));
+        let args = session("-z web info --atomic");
+        assert!(!args.atomic, "an option after a command is the command's");
+        assert!(matches!(words("-z web --digest"), Ok(Input::Digest { .. })));
+        for wrong in [
+            "-z web --atomic",
+            "-z web --expect abc",
+            "-z web --digest info",
+            "-z web --digest --atomic",
+            "-z web -r --expect abc info",
+            "-z web --expect",
+        ] {
+            assert!(words(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

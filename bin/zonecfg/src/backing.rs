@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use model::{Config, State, Uuid, ZoneName};
 use rustix::fs::{Access, access};
+use sha2::{Digest, Sha256};
 use store::index::{self, Entry, Index, Pending};
 use store::lock::{self, ZoneLock};
 use store::template::{self, TemplateError};
@@ -38,6 +39,9 @@ pub enum Error {
         "{0}: another session changed the configuration meanwhile: use revert, and make the change again"
     )]
     Changed(ZoneName),
+    /// The stored configuration is not the one that the caller has seen (`--expect`).
+    #[error("{0}: the configuration has another digest than expected: read it again")]
+    Unexpected(ZoneName),
     /// Another zone has the new name.
     #[error("{0}: Zone name already in use")]
     NameInUse(ZoneName),
@@ -80,6 +84,15 @@ pub struct Stored {
     root_pool: Option<String>,
     /// The index as read for the current command; `None` before the first read.
     index: Option<Index>,
+    /// The digest that the first commit of the session must find.
+    expected: Option<String>,
+}
+
+/// Returns a digest that differs for different configurations: SHA-256 of the XML file, in
+/// hexadecimal.
+pub fn digest(config: &Config) -> String {
+    let bytes = Sha256::digest(xml::render(config));
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Stored {
@@ -90,6 +103,27 @@ impl Stored {
             host_dirs: host::software_dirs(),
             root_pool: host::root_pool(),
             index: None,
+            expected: None,
+        }
+    }
+
+    /// Returns a store whose first commit fails unless the stored configuration has this digest.
+    pub fn expecting(mut self, expected: Option<String>) -> Self {
+        self.expected = expected;
+        self
+    }
+
+    /// Refuses a change whose base is not the configuration that the caller has seen. Later commits
+    /// of the session begin at the session's own changes.
+    fn check_expected(&mut self, change: &Change) -> Result<(), Error> {
+        match &self.expected {
+            Some(expected) if change.base.map(digest).as_ref() != Some(expected) => {
+                Err(Error::Unexpected(change.zone.clone()))
+            }
+            _ => {
+                self.expected = None;
+                Ok(())
+            }
         }
     }
 
@@ -348,6 +382,7 @@ impl Backing for Stored {
     }
 
     fn commit(&mut self, change: &Change) -> Result<(), Error> {
+        self.check_expected(change)?;
         if change.zone.is_global() {
             return self.commit_global(change);
         }

@@ -14,14 +14,18 @@ use cli::delegate::{self, Input, Outcome};
 use model::{Config, State, ZoneName};
 use syntax::{Backing, Change};
 
-use crate::args::Commands;
+use crate::args::{Args, Commands};
 use crate::backing::{self, Stored};
 
 /// Asks zoneauthd to run a session that may change the configuration. Returns the exit status of
 /// the session, or `None` if the session must run in this process, which cannot change anything.
-pub fn ask(zone: &ZoneName, commands: &Commands) -> Option<u8> {
+pub fn ask(zone: &ZoneName, args: &Args) -> Option<u8> {
     let mut words = vec!["-z".into(), zone.as_str().into()];
-    let input = match commands {
+    words.extend(args.atomic.then(|| "--atomic".into()));
+    if let Some(expected) = &args.expected {
+        words.extend(["--expect".into(), expected.into()]);
+    }
+    let input = match &args.commands {
         Commands::Words(text) if !text.lines().any(changes) => return None,
         Commands::Words(text) => {
             words.push(text.into());

@@ -28,7 +28,7 @@ use console::Terminal;
 use delegated::{Caller, Guarded};
 use live::Kept;
 use store::Root;
-use syntax::{Finish, Mode, Session};
+use syntax::{Backing as _, Finish, Mode, Session};
 
 fn main() -> ExitCode {
     if let Some(status) = cli::output::version("zonecfg") {
@@ -43,6 +43,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
         Ok(Input::Session(args)) => args,
+        Ok(Input::Digest { root, zone }) => return digest(root.as_deref(), zone),
         Ok(Input::Deletion { root, pattern }) => return delete(root.as_deref(), &pattern),
         Err(text) => {
             eprint!("{text}");
@@ -56,11 +57,41 @@ fn main() -> ExitCode {
             return ExitCode::from(error.status());
         }
     };
-    let failed = run(args, root).unwrap_or_else(|error| {
+    let failed = run(&args, root).unwrap_or_else(|error| {
         eprintln!("{error:#}");
         true
     });
     cli::output::end("zonecfg", u8::from(failed))
+}
+
+/// Prints the digest of a stored configuration. Returns the exit status.
+fn digest(root: Option<&Path>, zone: args::Zone) -> ExitCode {
+    let found = cli::root(root).map_err(|error| (error.status(), error.to_string()));
+    let found = found.and_then(|root| {
+        let stored = Stored::new(root);
+        digest_of(stored, zone).map_err(|error| (cli::status::ERROR, format!("{error:#}")))
+    });
+    let status = match found {
+        Ok(digest) => {
+            println!("{digest}");
+            cli::status::OK
+        }
+        Err((status, text)) => {
+            eprintln!("{text}");
+            status
+        }
+    };
+    cli::output::end("zonecfg", status)
+}
+
+fn digest_of(mut stored: Stored, zone: args::Zone) -> anyhow::Result<String> {
+    let zone = match zone {
+        args::Zone::Name(name) => name,
+        args::Zone::Uuid(uuid) => stored.zone_with(uuid)?,
+    };
+    let config = stored.load(&zone)?;
+    let config = config.ok_or_else(|| anyhow::anyhow!("{zone}: No such zone configured"))?;
+    Ok(backing::digest(&config))
 }
 
 /// Deletes the zones of a pattern. Returns the exit status.
@@ -94,29 +125,29 @@ fn delete(root: Option<&Path>, pattern: &str) -> ExitCode {
 }
 
 /// Runs one session. Returns true if the session failed.
-fn run(args: Args, root: Root) -> anyhow::Result<bool> {
+fn run(args: &Args, root: Root) -> anyhow::Result<bool> {
     let alternate = root.dir() != Path::new("/");
-    let stored = Stored::new(root);
+    let stored = Stored::new(root).expecting(args.expected.clone());
     let (mode, file) = match &args.commands {
         args::Commands::Interactive => (Mode::Interactive, None),
         args::Commands::Words(_) => (Mode::Words, None),
         // `-f -` at a terminal is an interactive session whose errors name the line. `-f -` at a
         // pipe is a command file.
-        args::Commands::File(file) if file == "-" && cli::prompt::can_ask() => {
+        args::Commands::File(file) if file == "-" && cli::prompt::can_ask() && !args.atomic => {
             (Mode::Interactive, Some(file.clone()))
         }
         args::Commands::File(file) => (Mode::File, Some(file.clone())),
     };
-    let zone = match args.zone {
-        args::Zone::Name(name) => name,
-        args::Zone::Uuid(uuid) => stored.zone_with(uuid)?,
+    let zone = match &args.zone {
+        args::Zone::Name(name) => name.clone(),
+        args::Zone::Uuid(uuid) => stored.zone_with(*uuid)?,
     };
     let read_only = zone.is_template() || stored.is_read_only();
     if args.live && !cli::is_root() {
         anyhow::bail!("zonecfg: zone '{zone}': only a privileged user may change a running zone.");
     }
     if read_only && !cli::is_root() && !zone.is_template() {
-        if let Some(status) = delegated::ask(&zone, &args.commands) {
+        if let Some(status) = delegated::ask(&zone, &args) {
             return Ok(status != cli::status::OK);
         }
     }
@@ -141,6 +172,7 @@ fn run(args: Args, root: Root) -> anyhow::Result<bool> {
     };
     let mut session = Session::new(zone, mode, stored, terminal)
         .read_only(read_only)
+        .atomic(args.atomic)
         .alternate_root(alternate);
     let finish = match &args.commands {
         args::Commands::Interactive => interactive::run(&mut session)?,

@@ -65,7 +65,7 @@ pub(crate) enum Value {
     None,
     /// The option takes this value only.
     Only(&'static str),
-    /// The name of a snapshot.
+    /// The name of a snapshot, or a digest.
     Name,
     /// Any text; the program checks it.
     Text,
@@ -297,11 +297,15 @@ pub(crate) const ZLOGIN_NEEDS: &[Auth] = &[Login];
 
 /// The options of zonecfg, except `-z`. `-r`, which needs [`Liveconfig`], can be added when the
 /// applied configuration passes the same check as a stored one.
-pub(crate) const ZONECFG: &[Opt] = &[Opt {
-    // `-f` takes only `-`, which is standard input: root would open any other file.
-    value: Value::Only("-"),
-    ..flag('f')
-}];
+pub(crate) const ZONECFG: &[Opt] = &[
+    Opt {
+        // `-f` takes only `-`, which is standard input: root would open any other file.
+        value: Value::Only("-"),
+        ..flag('f')
+    },
+    long("atomic", Value::None),
+    long("expect", Value::Name),
+];
 
 /// The authorizations for zonecfg; the user needs at least one of them.
 pub(crate) const ZONECFG_NEEDS: &[Auth] = &[Config];

@@ -338,12 +338,16 @@ fn long_option<'a>(
     let option = *option.ok_or_else(|| Refusal::Option(named()))?;
     match (option.value, attached) {
         (Value::None, None) => Ok(((option, None), behind)),
-        (Value::Text, Some(value)) => Ok(((option, Some(value)), behind)),
-        (Value::Text, None) => {
-            let (value, behind) = behind
-                .split_first()
-                .ok_or_else(|| Refusal::NoValue(named()))?;
-            Ok(((option, Some(value.clone())), behind))
+        (Value::Text | Value::Name, attached) => {
+            let (value, behind) = match (attached, behind.split_first()) {
+                (Some(value), _) => (value, behind),
+                (None, Some((value, behind))) => (value.clone(), behind),
+                (None, None) => return Err(Refusal::NoValue(named())),
+            };
+            match option.value == Value::Text || is_plain(&value) {
+                true => Ok(((option, Some(value)), behind)),
+                false => Err(Refusal::Option(format!("--{name} {value}"))),
+            }
         }
         _ => Err(Refusal::Option(format!("--{long}"))),
     }

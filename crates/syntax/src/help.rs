@@ -8,8 +8,9 @@ use crate::command::{Scope, VERBS, Verb};
 pub const USAGE: &str = "usage:\n\
     \tzonecfg help\n\
     \tzonecfg [-R <root>] {-z <zone> | -u <uuid>} [-r]\t\t(interactive)\n\
-    \tzonecfg [-R <root>] {-z <zone> | -u <uuid>} [-r] <command>\n\
-    \tzonecfg [-R <root>] {-z <zone> | -u <uuid>} [-r] -f <command-file>\n";
+    \tzonecfg [-R <root>] {-z <zone> | -u <uuid>} [-r] [--atomic] [--expect <digest>] <command>\n\
+    \tzonecfg [-R <root>] {-z <zone> | -u <uuid>} [-r] [--atomic] [--expect <digest>] -f <command-file>\n\
+    \tzonecfg [-R <root>] {-z <zone> | -u <uuid>} --digest\n";
 
 /// Returns the help text on a subject, or `None` if the subject is unknown.
 #[must_use]

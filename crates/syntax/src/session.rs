@@ -95,6 +95,8 @@ pub struct Session<B, C> {
     zonepath_forced: bool,
     failed: bool,
     force_exit: bool,
+    /// True if the session stores all changes at its end, or none.
+    atomic: bool,
 }
 
 /// The resource that the user specifies now.
@@ -137,7 +139,16 @@ impl<B: Backing, C: Console> Session<B, C> {
             zonepath_forced: false,
             failed: false,
             force_exit: false,
+            atomic: false,
         }
+    }
+
+    /// If `atomic` is true, the first error ends the session and nothing is stored. `commit` then
+    /// only checks the configuration, and `delete` is refused.
+    #[must_use]
+    pub const fn atomic(mut self, atomic: bool) -> Self {
+        self.atomic = atomic;
+        self
     }
 
     /// If `read_only` is true, the session refuses every command that changes the configuration.
@@ -216,7 +227,7 @@ impl<B: Backing, C: Console> Session<B, C> {
             if flow != Flow::Go {
                 return flow;
             }
-            if self.failed && self.mode == Mode::File {
+            if self.failed && (self.atomic || self.mode == Mode::File) {
                 return Flow::Exit;
             }
         }
@@ -243,6 +254,9 @@ impl<B: Backing, C: Console> Session<B, C> {
         let done = match command {
             Command::Exit { force } => return self.exit(force),
             Command::Create { force, template } => return self.create(force, &template),
+            Command::Delete { .. } if self.atomic => {
+                self.refuse("delete takes effect at once, so --atomic refuses it.")
+            }
             Command::Delete { force } => return self.delete(force),
             Command::Revert { force } => return self.revert(force),
             Command::Add { what, value } => self.add(&what, value),
@@ -251,6 +265,8 @@ impl<B: Backing, C: Console> Session<B, C> {
                 Ok(())
             }
             Command::Clear { property } => self.clear(&property),
+            // The end of the session stores the changes.
+            Command::Commit(_) if self.atomic => self.check_whole(),
             Command::Commit(how) => self.commit(how),
             Command::End => self.end(),
             Command::Export { json, file } => self.export(json, file.as_deref()),

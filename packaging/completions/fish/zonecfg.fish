@@ -188,7 +188,10 @@ function __zonecfg_candidates
         printf '%s\t%s\n' -z 'zone'
         printf '%s\t%s\n' -u 'the zone with this uuid'
         printf '%s\t%s\n' -r 'the running configuration'
+        printf '%s\t%s\n' --atomic 'save all changes or none'
+        printf '%s\t%s\n' --expect 'refuse another digest'
         printf '%s\t%s\n' -f 'commands from a file'
+        printf '%s\t%s\n' --digest 'print the digest of the configuration'
         return
     end
 

@@ -194,3 +194,23 @@ fn a_clone_needs_its_source_too() {
         .mentions(1, "is already in state");
     assert_eq!(host.state("c2"), "configured");
 }
+
+#[test]
+fn a_delegated_session_is_atomic_and_finds_a_lost_update() {
+    let Some(host) = Host::new() else { return };
+    host.configure("a", &admin("daemon", "config"));
+    let service = Service::start(&host);
+    let digest = service.run("daemon", "zonecfg -z a --digest").ok().out;
+    let change = |digest: &str, value: &str| {
+        let line = format!("zonecfg -z a --atomic --expect {digest} set autoboot={value}");
+        service.run("daemon", &line)
+    };
+    change(digest.trim(), "true").quiet();
+    change(digest.trim(), "false").mentions(1, "has another digest than expected");
+    let line = "zonecfg -z a --atomic set autoboot=false; set limitpriv=default,sys_time";
+    let words: Vec<&str> = line.splitn(5, ' ').skip(1).collect();
+    let ran = service.run_words("daemon", "zonecfg", &words);
+    assert_eq!(ran.code(), Some(1), "{ran:?}");
+    let info = host.zonecfg(&["-z", "a", "info autoboot"]).ok().out;
+    assert_eq!(info, "autoboot: true\n");
+}

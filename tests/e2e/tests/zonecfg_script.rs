@@ -136,3 +136,56 @@ fn templates_can_be_read_and_not_changed() {
         .mentions(1, "SYSnosuch: No such zone configured");
     assert!(!host.path("/etc/zones").exists() || !host.path("/etc/zones/SYSdefault.xml").exists());
 }
+
+#[test]
+fn a_pipe_stops_at_its_first_error_like_a_file() {
+    let Some(host) = Host::new() else { return };
+    host.configure("web", "");
+    let mut command = host.command("zonecfg", &["-z", "web", "-f", "-"]);
+    let ran = e2e::run::run(
+        &mut command,
+        b"set autoboot=true\nset cpu-shares=abc\nset max-lwps=5\n",
+    );
+    assert_eq!(ran.code(), Some(1), "{ran:?}");
+    let stored = export(&host, "web");
+    // The accepted commands are saved, those after the error are not read.
+    assert!(stored.contains("set autoboot=true"), "{stored}");
+    assert!(!stored.contains("max-lwps"), "{stored}");
+}
+
+#[test]
+fn an_atomic_session_saves_all_or_nothing_and_finds_a_lost_update() {
+    let Some(host) = Host::new() else { return };
+    host.configure("web", "");
+    let digest = || host.zonecfg(&["-z", "web", "--digest"]).ok().out;
+    let change = |words: &[&str], text: &str| {
+        let words = [&["-z", "web", "--atomic"], words, &["-f", "-"]].concat();
+        e2e::run::run(&mut host.command("zonecfg", &words), text.as_bytes())
+    };
+    let first = digest();
+    assert_eq!(first.trim().len(), 64);
+    let ran = change(&[], "set autoboot=true\nset cpu-shares=abc\n");
+    assert_eq!(ran.code(), Some(1), "{ran:?}");
+    assert!(
+        ran.err.contains("--atomic saves all changes or none"),
+        "{ran:?}"
+    );
+    assert_eq!(digest(), first);
+    change(
+        &["--expect", first.trim()],
+        "set autoboot=true\nset max-lwps=50\n",
+    )
+    .quiet();
+    let second = digest();
+    assert_ne!(second, first);
+    // This session has read the configuration before the other one saved its change.
+    change(&["--expect", first.trim()], "set max-lwps=60\n").mentions(
+        1,
+        "web: the configuration has another digest than expected: read it again",
+    );
+    assert_eq!(digest(), second);
+    change(&["--expect", second.trim()], "set max-lwps=60\n").quiet();
+    assert!(export(&host, "web").contains("limit=60"));
+    host.zonecfg(&["-z", "none", "--digest"])
+        .says(1, "none: No such zone configured");
+}

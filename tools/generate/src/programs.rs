@@ -332,6 +332,9 @@ pub fn zonecfg() -> Vec<Flag> {
             "-f" => (Some(Argument::File), "commands from a file"),
             "-R" => (Some(Argument::Folder), "alternate root"),
             "-r" => (None, "the running configuration"),
+            "--atomic" => (None, "save all changes or none"),
+            "--digest" => (None, "print the digest of the configuration"),
+            "--expect" => (Some(Argument::Text), "refuse another digest"),
             _ => continue,
         };
         one.argument = argument;

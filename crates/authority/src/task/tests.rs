@@ -257,6 +257,18 @@ fn commands_outside_the_table_are_refused() {
             .to_string(),
         "-f /etc/shadow is for root alone"
     );
+    let task = parse("zonecfg -z web --atomic --expect 0a1b -f -").unwrap();
+    assert_eq!(
+        task.words(),
+        ["-z", "web", "--atomic", "--expect=0a1b", "-f", "-"]
+    );
+    assert_eq!(
+        parse("zonecfg -z web --expect /etc/shadow set autoboot=true")
+            .unwrap_err()
+            .to_string(),
+        "--expect /etc/shadow is for root alone"
+    );
+    assert!(parse("zonecfg -z web --digest").is_err());
 }
 
 #[test]

@@ -185,13 +185,19 @@ impl<B: Backing, C: Console> Session<B, C> {
         }
     }
 
-    pub(super) fn commit(&mut self, how: How) -> Done {
+    /// Refuses a configuration that cannot be stored.
+    pub(super) fn check_whole(&mut self) -> Done {
         self.complete()?;
         if let Some(phrase) = self.problem()? {
             let text = format!("Zone {} failed to verify", self.zone);
             self.fail(&text);
             return self.refuse(&format!("{}: {phrase}", self.zone));
         }
+        Ok(())
+    }
+
+    pub(super) fn commit(&mut self, how: How) -> Done {
+        self.check_whole()?;
         let Some(config) = &self.config else {
             return Err(Refused);
         };
@@ -280,6 +286,12 @@ impl<B: Backing, C: Console> Session<B, C> {
                     return Finish::Failed;
                 }
             }
+        }
+        if self.atomic && self.failed {
+            if self.changed {
+                self.fail("Configuration not saved: --atomic saves all changes or none.");
+            }
+            return Finish::Failed;
         }
         if self.changed && self.config.is_some() && self.commit(How::default()).is_err() {
             match self.ask_at_end("Configuration not saved; really quit") {

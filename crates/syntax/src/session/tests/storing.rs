@@ -42,6 +42,45 @@ fn create_asks_before_it_overwrites() {
     }
 }
 
+/// Runs a script in a session that stores all or nothing.
+fn run_atomic(mode: Mode, script: &str) -> Ran {
+    let memory = with_web1(State::Configured);
+    let mut session = Session::new(name("web1"), mode, memory, User::default()).atomic(true);
+    for line in script.lines() {
+        if session.line(line) != Flow::Go {
+            break;
+        }
+    }
+    let finish = session.finish();
+    Ran {
+        printed: session.console.printed,
+        finish,
+        memory: session.backing,
+    }
+}
+
+#[test]
+fn an_atomic_session_stores_all_changes_or_none() {
+    for mode in [Mode::File, Mode::Words] {
+        let script = "set autoboot=true; commit; set max-lwps=abc; set cpu-shares=5";
+        let ran = run_atomic(mode, script);
+        assert_eq!((ran.finish, ran.memory.commits), (Finish::Failed, 0));
+        assert_eq!(ran.stored("web1").get("autoboot"), "false");
+        assert!(
+            ran.printed
+                .ends_with("! Configuration not saved: --atomic saves all changes or none.\n"),
+            "{}",
+            ran.printed
+        );
+        let ran = run_atomic(mode, "set autoboot=true\ncommit\nset max-lwps=7");
+        assert_eq!((ran.finish, ran.memory.commits), (Finish::Ok, 1));
+        assert_eq!(ran.stored("web1").get("autoboot"), "true");
+    }
+    let ran = run_atomic(Mode::File, "delete -F");
+    assert_eq!(ran.finish, Finish::Failed);
+    assert!(ran.memory.zones.contains_key("web1"), "{}", ran.printed);
+}
+
 #[test]
 fn properties_of_an_installed_zone_s_files_are_fixed() {
     for (script, what) in [
