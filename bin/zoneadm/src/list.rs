@@ -1,12 +1,17 @@
 //! `zoneadm list`.
 
+mod caller;
+
 use cli::table::{Column, Table};
 use host::flatten;
 use lexopt::prelude::*;
 use model::ZoneName;
 use model::config::IpType;
+use serde::Serialize;
 use store::index::Index;
-use zone::list::{Listing, Row, Selection, list};
+use zone::list::{Depth, Listing, Row, Selection, list};
+
+use caller::Caller;
 
 use crate::call::Call;
 use crate::{choose, listing, report, usage};
@@ -88,6 +93,7 @@ fn inside(zone: cli::CurrentZone) -> Row {
         brand: zone.brand,
         ip_type: zone.ip_type,
         auxiliary: String::new(),
+        details: None,
     }
 }
 
@@ -125,7 +131,11 @@ fn listing(call: &Call, options: &Options) -> Result<Listing, Failed> {
         let index = Index::load(&host.root).map_err(|error| flatten(&error))?;
         named(call, &index)?
     };
-    Ok(list(&host, &selection, global).map_err(|error| flatten(&error))?)
+    let depth = match options.json {
+        true => Depth::Full,
+        false => Depth::Plain,
+    };
+    Ok(list(&host, &selection, global, depth).map_err(|error| flatten(&error))?)
 }
 
 /// Returns the zones that -u or -z select, and whether the global zone is selected. The global zone
@@ -148,9 +158,26 @@ fn named(call: &Call, index: &Index) -> Result<(Selection, bool), Failed> {
     Ok((Selection::Named(names), global))
 }
 
+/// A zone in JSON.
+#[derive(Serialize)]
+struct Full<'a> {
+    #[serde(flatten)]
+    row: &'a Row,
+    may: Vec<&'static str>,
+}
+
+fn json(rows: &[Row]) -> String {
+    let caller = Caller::find();
+    let full = |row| Full {
+        row,
+        may: caller.may(row),
+    };
+    listing::json(&rows.iter().map(full).collect::<Vec<_>>())
+}
+
 fn render(rows: &[Row], options: &Options) -> String {
     if options.json {
-        return listing::json(rows);
+        return json(rows);
     }
     if options.parseable {
         return rows.iter().map(|row| parseable(row) + "\n").collect();
@@ -268,7 +295,7 @@ mod tests {
         assert!(named_by(&format!("-u {other} list")).is_err());
     }
 
-    fn row() -> Row {
+    pub(super) fn row() -> Row {
         Row {
             id: None,
             name: "web1".into(),
@@ -278,6 +305,7 @@ mod tests {
             brand: "native".into(),
             ip_type: IpType::Exclusive,
             auxiliary: String::new(),
+            details: None,
         }
     }
 

@@ -1,5 +1,7 @@
 //! `zoneadm list`: lists zones and their states.
 
+mod details;
+
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -15,6 +17,7 @@ use store::runtime::Runtime;
 
 use crate::suspend;
 use control::client;
+pub use details::Details;
 use host::{Error, Host};
 use subject::state;
 
@@ -51,6 +54,18 @@ pub struct Row {
     /// The auxiliary state (`-s`), for example `panicked`; empty for most zones.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub auxiliary: String,
+    /// More facts, if the listing asks for [`Depth::Full`].
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Details>,
+}
+
+/// Selects the facts that a listing finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// The facts that Solaris lists.
+    Plain,
+    /// The [`Details`] of each zone too.
+    Full,
 }
 
 /// The zones of a listing, and the zones that could not be listed.
@@ -73,14 +88,19 @@ const MAX_REVIVAL_WAIT: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// Fails if the index cannot be read.
-pub fn list(host: &Host, selection: &Selection, global: bool) -> Result<Listing, Error> {
+pub fn list(
+    host: &Host,
+    selection: &Selection,
+    global: bool,
+    depth: Depth,
+) -> Result<Listing, Error> {
     let index = Index::load(&host.root)?;
     let mut listing = Listing::default();
     let mut active = Vec::new();
     let mut rest = Vec::new();
     let mut orphans = VecDeque::new();
     for entry in index.entries() {
-        match one(host, entry, selection) {
+        match one(host, entry, selection, depth) {
             Ok((row, lacks)) => {
                 orphans.extend(lacks.map(|lacks| (entry.name.clone(), lacks)));
                 match row {
@@ -124,6 +144,7 @@ fn one(
     host: &Host,
     entry: &Entry,
     selection: &Selection,
+    depth: Depth,
 ) -> Result<(Option<Row>, Option<Lacks>), Error> {
     if let Selection::Named(names) = selection {
         if !names.contains(&entry.name) {
@@ -140,7 +161,7 @@ fn one(
     if !wanted {
         return Ok((None, lacks));
     }
-    Ok((row(host, entry, state, runtime.as_ref())?, lacks))
+    Ok((row(host, entry, state, runtime.as_ref(), depth)?, lacks))
 }
 
 /// Repairs zones whose zoneadmd died. A running zone gets a new zoneadmd. The remains of a zone
@@ -193,6 +214,7 @@ fn row(
     entry: &Entry,
     state: State,
     runtime: Option<&Runtime>,
+    depth: Depth,
 ) -> Result<Option<Row>, Error> {
     let config = match store::xml::load(&host.root, &entry.name) {
         Ok(config) => config,
@@ -213,6 +235,7 @@ fn row(
         brand: config.brand().to_owned(),
         ip_type: config.ip_type(),
         auxiliary,
+        details: (depth == Depth::Full).then(|| Details::of(host, entry, &config, runtime)),
     }))
 }
 
@@ -226,5 +249,6 @@ fn global_row() -> Row {
         brand: "native".to_owned(),
         ip_type: IpType::Shared,
         auxiliary: String::new(),
+        details: None,
     }
 }

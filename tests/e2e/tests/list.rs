@@ -110,6 +110,53 @@ fn json_has_what_the_line_for_programs_has() {
 }
 
 #[test]
+fn json_has_facts_for_pages_and_scripts() {
+    let Some(host) = Host::with_master() else {
+        return;
+    };
+    let admin = "add admin; set user=daemon; set auths=login,manage; end";
+    let net = "set ip-type=shared; add net; set address=192.0.2.7/24; set physical=lo; end";
+    let limits = "set autoboot=true; set max-lwps=500; add capped-memory; set physical=1g; end";
+    host.configure("web", &format!("{admin}; {net}; {limits}"));
+    host.on("web", &["clone", "master"]).quiet();
+    host.on("web", &["snapshot", "one"]).quiet();
+    let before = std::time::SystemTime::now();
+    host.clone_from("master", "db");
+    host.boot("db");
+    let listed = |text: &str| -> HashMap<String, serde_json::Value> {
+        let zones: Vec<serde_json::Value> = serde_json::from_str(text).unwrap();
+        let named = |zone: serde_json::Value| (zone["name"].as_str().unwrap().to_owned(), zone);
+        zones.into_iter().map(named).collect()
+    };
+    let zones = listed(&host.zoneadm(&["list", "-cj"]).ok().out);
+    let web = &zones["web"];
+    assert_eq!(web["autoboot"], true);
+    assert_eq!(web["addresses"], serde_json::json!(["192.0.2.7/24"]));
+    assert_eq!(web["caps"]["zone.max-lwps"], 500);
+    assert_eq!(web["caps"]["zone.max-physical-memory"], 1 << 30);
+    assert_eq!(web["snapshots"], 1);
+    assert!(web["booted"].is_null());
+    let may = web["may"].as_array().unwrap();
+    assert!(may.contains(&"root".into()) && may.contains(&"manage".into()));
+    let db = &zones["db"];
+    assert_eq!(
+        (&db["autoboot"], &db["snapshots"]),
+        (&false.into(), &0.into())
+    );
+    let since = before.duration_since(std::time::UNIX_EPOCH).unwrap();
+    let booted = db["booted"].as_u64().unwrap();
+    assert!(booted.abs_diff(since.as_secs()) < 120, "{booted} {since:?}");
+    // A user sees what the admin resources give to the user.
+    let service = e2e::delegation::Service::start(&host);
+    let of = |user: &str| listed(&service.run(user, "zoneadm list -cj").ok().out);
+    let (daemon, games) = (of("daemon"), of("games"));
+    assert_eq!(daemon["web"]["may"], serde_json::json!(["login", "manage"]));
+    assert_eq!(daemon["db"]["may"], serde_json::json!([]));
+    assert_eq!(games["web"]["may"], serde_json::json!([]));
+    assert!(games["web"]["snapshots"].is_null());
+}
+
+#[test]
 fn zones_by_name_glob_range_and_uuid_in_any_state() {
     let Some(host) = zoo() else { return };
     let uuid = host.row("incomplete").uuid;
