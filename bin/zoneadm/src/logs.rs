@@ -1,6 +1,6 @@
 //! `zoneadm logs`: the messages, the console and the journal of zones.
 
-mod tail;
+pub mod tail;
 
 use std::io::Read;
 use std::path::Path;

@@ -22,6 +22,7 @@ mod logs;
 mod many;
 mod memory;
 mod migrate;
+mod monitor;
 mod network;
 mod options;
 mod outcome;
@@ -80,7 +81,7 @@ fn run(call: &Call) -> u8 {
     }
     if matches!(
         call.verb.as_str(),
-        "list" | "links" | "rctl" | "snapshots" | "storage"
+        "list" | "links" | "monitor" | "rctl" | "snapshots" | "storage"
     ) {
         cli::output::only_prints();
     }
@@ -92,6 +93,7 @@ fn run(call: &Call) -> u8 {
         "beadm" => environments::run(call),
         "export" | "import" => transfer::run(call),
         "backup" | "backups" | "restore" => backup::run(call),
+        "monitor" => monitor::run(call),
         "migrate" => migrate::run(call),
         "receive" => migrate::receive(call),
         "push" | "pull" => copy::run(call),

@@ -21,9 +21,19 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
                \t-s  shows auxiliary states\n\
                \t-v  in columns\n\
                \t-p  for programs: zoneid:zonename:state:zonepath:uuid:brand:ip-type\n\
-               \t-j  as JSON\n\
+               \t-j  as JSON, with boot time, addresses, limits, snapshots, rights of the caller\n\
                With -z or -u: lists those zones in any state.",
         examples: &["zoneadm list -cv", "zoneadm -z web1 list -p"],
+    },
+    Subcommand {
+        name: "monitor",
+        form: "monitor [-j]",
+        help: "Prints events as they happen, until its reader ends: changes of states and of\n\
+               configurations, snapshots, limits that a zone reached, and the messages of zones.\n\
+               With -z, those of these zones; a pattern also selects zones that do not exist yet.\n\
+               Users without root see states and configurations only.\n\
+               \t-j  a JSON object in each line",
+        examples: &["zoneadm monitor -j", "zoneadm -z 'web*' monitor"],
     },
     Subcommand {
         name: "check",

@@ -53,6 +53,7 @@ end
 function __zoneadm_all
     printf '%s\t%s\n' help 'Prints the usage of zoneadm, or the help of a subcommand'
     printf '%s\t%s\n' list 'Lists the running zones'
+    printf '%s\t%s\n' monitor 'Prints events as they happen, until its reader ends'
     printf '%s\t%s\n' check 'Lists leftovers of killed commands on this host, and objects that no zone, image or snapshot uses'
     printf '%s\t%s\n' network 'Lists the parts of the host\'s network that were made or changed for zones, the links for which the host routes, and their published ports'
     printf '%s\t%s\n' verify 'Checks whether the zone could run on this host; changes nothing'
@@ -103,7 +104,9 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' -s 'shows auxiliary states'
             printf '%s\t%s\n' -p 'for programs: zoneid:zonename:state:zonepath:uuid:brand:ip-type'
             printf '%s\t%s\n' -v 'in columns'
-            printf '%s\t%s\n' -j 'as JSON'
+            printf '%s\t%s\n' -j 'as JSON, with boot time, addresses, limits, snapshots, rights of the caller'
+        case monitor
+            printf '%s\t%s\n' -j 'a JSON object in each line'
         case check
             printf '%s\t%s\n' -r 'removes them, and completes commands that were killed'
             printf '%s\t%s\n' -j 'as JSON'

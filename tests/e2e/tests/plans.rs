@@ -284,6 +284,7 @@ fn every_subcommand_that_takes_n_is_tried_here() {
         [
             "help",
             "list",
+            "monitor",
             "check",
             "network",
             "verify",

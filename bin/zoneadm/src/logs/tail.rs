@@ -53,6 +53,24 @@ impl Tail {
         Ok((tail, lines))
     }
 
+    /// Opens a file whose first `offset` bytes are known. Without new lines, `more` returns none.
+    ///
+    /// # Errors
+    /// Fails if the file exists and cannot be read.
+    pub fn open_at(path: &Path, offset: u64) -> io::Result<Self> {
+        let mut tail = Self {
+            path: path.to_owned(),
+            file: None,
+            identity: (0, 0),
+            rest: Vec::new(),
+        };
+        tail.reopen()?;
+        if let Some(file) = &mut tail.file {
+            file.seek(SeekFrom::Start(offset))?;
+        }
+        Ok(tail)
+    }
+
     /// Returns the lines that were appended since the last call.
     ///
     /// # Errors
