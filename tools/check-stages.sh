@@ -189,7 +189,7 @@ limit() {
     # A run of each operation for each of its calls; or the one that was begun is finished.
     crash) if [ -n "${ZONES_TEST_LONG-}" ]; then say 10800; else say 600; fi ;;
     # With the power cuts of --long.
-    vm) if [ -n "${ZONES_TEST_LONG-}" ]; then say 7200; else say 900; fi ;;
+    vm) if [ -n "${ZONES_TEST_LONG-}" ]; then say 7200; else say 1500; fi ;;
     *) say 600 ;;
     esac
 }
