@@ -104,7 +104,10 @@ mod tests {
             .map(|spec| spec.name);
         let mut kinds: Vec<_> = kinds.collect();
         kinds.sort_unstable();
-        assert_eq!(kinds, ["attr", "capped-cpu", "capped-memory", "rctl"]);
+        assert_eq!(
+            kinds,
+            ["attr", "capped-cpu", "capped-memory", "rctl", "snapshots"]
+        );
     }
 
     #[test]

@@ -9,9 +9,11 @@ mod network;
 mod relocate;
 mod resource;
 mod resources;
+mod schedule;
 mod typed;
 
 pub use resource::{Resource, Value};
+pub use schedule::{Period, Schedule};
 pub(crate) use typed::published_by;
 pub use typed::{
     Admin, Autoshutdown, BootPriority, DedicatedCpu, FileSystem, IpType, ON_FAILURE, RESTART,

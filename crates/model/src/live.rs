@@ -40,6 +40,10 @@ const PUBLISH: &str = "publish";
 /// configuration for them.
 const ONLY_STORED: &[&str] = &["admin"];
 
+/// Types of resources that programs read in the running configuration when they need them. A change
+/// of the running configuration is all that such a resource needs.
+const REMEMBERED: &[&str] = &["snapshots"];
+
 /// The kind of a difference: an addition, a change or a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -185,6 +189,7 @@ pub fn plan(running: &Config, wanted: &Config, places: &Places) -> LivePlan {
         }
     }
     making.links();
+    making.remembered();
     making.others();
     making.plan
 }
@@ -458,6 +463,22 @@ impl Making<'_> {
         self.step(Act::Links);
     }
 
+    /// Takes over the resources of which the running configuration is the only user.
+    fn remembered(&mut self) {
+        let mut differences = Vec::new();
+        for name in REMEMBERED {
+            let changed = compare(self.running, self.wanted, name);
+            differences.extend(changed.into_iter().map(|one| one.difference));
+        }
+        if differences.is_empty() {
+            return;
+        }
+        let types = REMEMBERED.iter().filter_map(|name| table::resource(name));
+        self.take_over(&types.collect::<Vec<_>>());
+        self.plan.now.append(&mut differences);
+        self.step(Act::Remember);
+    }
+
     /// Records the differences that a running zone cannot change.
     fn others(&mut self) {
         for spec in RESOURCES {
@@ -465,7 +486,8 @@ impl Making<'_> {
             let attached = spec.name == "fs" || LINKS.contains(&spec.name);
             let always = ["device", PUBLISH].contains(&spec.name);
             let elsewhere = is_control || always || attached && !self.is_machine();
-            if elsewhere || ONLY_STORED.contains(&spec.name) {
+            let mut seen = ONLY_STORED.iter().chain(REMEMBERED);
+            if elsewhere || seen.any(|name| *name == spec.name) {
                 continue;
             }
             let differences = compare(self.running, self.wanted, spec.name);

@@ -122,6 +122,31 @@ mod tests {
     }
 
     #[test]
+    fn a_schedule_that_keeps_nothing_is_refused() {
+        let nothing = ["frequent", "hourly", "daily", "weekly", "monthly"].map(|one| (one, "0"));
+        let problems = super::resource(&resource("snapshots", &nothing));
+        assert_eq!(
+            texts(&problems),
+            [
+                "snapshots: one of frequent, hourly, daily, weekly and monthly must be more than 0; remove snapshots ends the schedule."
+            ]
+        );
+        assert_eq!(super::resource(&resource("snapshots", &nothing[1..])), []);
+    }
+
+    #[test]
+    fn a_kernel_zone_has_no_schedule_of_snapshots() {
+        let mut config = Config::new("k1".parse().unwrap());
+        config.set("brand", "solaris-kz").unwrap();
+        config.set("ip-type", "exclusive").unwrap();
+        config.add(resource("snapshots", &[])).unwrap();
+        assert_eq!(
+            texts(&super::config(&config)),
+            ["snapshots: not allowed for brand 'solaris-kz'."]
+        );
+    }
+
+    #[test]
     fn all_problems_are_collected() {
         let mut config = Config::new("web1".parse().unwrap());
         config.set("brand", "lx").unwrap();

@@ -98,6 +98,7 @@ fn examples(name: &str) -> &'static str {
         "rctl" => {
             "add rctl; set name=zone.max-lwps\nadd value (priv=privileged,limit=500,action=deny); end"
         }
+        "snapshots" => "add snapshots; set hourly=48; set max-size=2g; end",
         "attr" => "add attr; set name=owner; set type=string; set value=\"the web team\"; end",
         "admin" => "add admin; set user=alice; set auths=login,manage; end",
         _ => "",

@@ -66,6 +66,7 @@ function __zonecfg_resources
     printf '%s\t%s\n' security-flags 'Security flags of the zone\'s processes'
     printf '%s\t%s\n' attr 'A named value, for comments, brands and tools'
     printf '%s\t%s\n' dataset 'A ZFS dataset that the zone administers'
+    printf '%s\t%s\n' snapshots 'The schedule of automatic snapshots, and the number that is kept of each period'
     printf '%s\t%s\n' admin 'A user of the host who may administer the zone'
     printf '%s\t%s\n' rctl 'A resource control of the zone'
 end
@@ -98,6 +99,7 @@ function __zonecfg_properties
         case security-flags; printf 'lower\ndefault\nupper\n'
         case attr; printf 'name\ntype\nvalue\n'
         case dataset; printf 'name\nalias\n'
+        case snapshots; printf 'frequent\nhourly\ndaily\nweekly\nmonthly\nmax-size\n'
         case admin; printf 'user\nauths\n'
         case rctl; printf 'name\nvalue\n'
     end
@@ -119,6 +121,7 @@ function __zonecfg_clearable
         case smf-dependency; printf 'grouping\n'
         case security-flags; printf 'lower\ndefault\nupper\n'
         case dataset; printf 'alias\n'
+        case snapshots; printf 'frequent\nhourly\ndaily\nweekly\nmonthly\nmax-size\n'
     end
 end
 function __zonecfg_lists

@@ -50,6 +50,25 @@ fn an_unchanged_configuration_needs_no_step() {
 }
 
 #[test]
+fn a_schedule_of_snapshots_changes_while_the_zone_runs() {
+    let none = config(&[]);
+    let hours = config(&[("snapshots", &[("hourly", "5")])]);
+    let days = config(&[("snapshots", &[("hourly", "5"), ("daily", "3")])]);
+    for (running, wanted, line) in [
+        (&none, &hours, "Adding snapshots hourly=5"),
+        (&hours, &days, "Modifying snapshots daily=3"),
+        (&days, &none, "Removing snapshots hourly=5 daily=3"),
+    ] {
+        let (now, steps, at_boot) = told(running, wanted);
+        assert_eq!(now, [line]);
+        assert_eq!(steps, ["store the running configuration"]);
+        assert_eq!(at_boot, [""; 0]);
+        let plan = plan(running, wanted, &Places::default());
+        assert_eq!(plan.steps[0].after.schedule(), wanted.schedule());
+    }
+}
+
+#[test]
 fn a_running_kernel_zone_changes_only_limits() {
     let running = config(&[
         ("brand", &[("", "kz")]),

@@ -8,6 +8,7 @@ mod machine;
 mod network;
 mod others;
 mod resources;
+mod snapshots;
 
 pub use globals::GLOBAL;
 pub use resources::{IGNORED_ELEMENTS, RESOURCES};

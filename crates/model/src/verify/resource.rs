@@ -2,7 +2,7 @@
 
 use crate::Config;
 use crate::brands::Family;
-use crate::config::Resource;
+use crate::config::{Period, Resource};
 use crate::table::{Kind, is_known_rctl, short_size};
 use crate::verify::problem::{Problem, invalid};
 
@@ -39,6 +39,7 @@ pub fn resource(resource: &Resource) -> Vec<Problem> {
         ),
         "keysource" => keysource(resource),
         "rctl" => rctl(resource),
+        "snapshots" => snapshots(resource),
         _ => Vec::new(),
     }
 }
@@ -51,6 +52,18 @@ fn one_of(resource: &Resource, properties: &[&str], rule: &'static str) -> Vec<P
     vec![Problem::Choice {
         resource: resource.spec().name,
         rule,
+    }]
+}
+
+/// Refuses a schedule that keeps no snapshot, because it would remove all automatic snapshots.
+fn snapshots(snapshots: &Resource) -> Vec<Problem> {
+    let is_kept = |period: &Period| snapshots.get(period.as_str()) != "0";
+    if Period::ALL.iter().any(is_kept) {
+        return Vec::new();
+    }
+    vec![Problem::Choice {
+        resource: "snapshots",
+        rule: "one of frequent, hourly, daily, weekly and monthly must be more than 0; remove snapshots ends the schedule.",
     }]
 }
 

@@ -1,6 +1,6 @@
 //! All resource types, in the order of `info`.
 
-use super::{devices, files, limits, machine, network, others};
+use super::{devices, files, limits, machine, network, others, snapshots};
 use crate::table::spec::ResourceSpec;
 
 /// Elements of the zones DTD that do not belong to a configuration: the packages of a detached
@@ -30,6 +30,7 @@ pub static RESOURCES: &[ResourceSpec] = &[
     others::SECURITY_FLAGS,
     others::ATTR,
     files::DATASET,
+    snapshots::SNAPSHOTS,
     others::ADMIN,
     limits::RCTL,
 ];
