@@ -9,6 +9,7 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::form::Form;
+use crate::fullness::{self, Fullness};
 use crate::name::Name;
 use crate::snapshot::{Snapshot, SnapshotUsage, TopCopy};
 use crate::stack::Stack;
@@ -48,6 +49,11 @@ pub trait Driver: Debug + Send + Sync {
 
     /// Returns the space that a dataset uses.
     fn usage(&self, zonepath: &Path) -> Result<Usage>;
+
+    /// Returns the use of the disk that holds a dataset.
+    fn fullness(&self, zonepath: &Path) -> Result<Fullness> {
+        fullness::of_file_system(zonepath)
+    }
 
     /// Keeps the current root of a halted zone as a snapshot with the name `name`.
     fn snapshot(&self, zonepath: &Path, name: &Name) -> Result<()>;

@@ -62,13 +62,14 @@ use crate::collect::{Collected, Lost};
 use crate::driver::{Driver, nearest};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
+use crate::fullness::Fullness;
 use crate::layout::{ROOT, WORK};
 use crate::name::Name;
 use crate::snapshot::{Snapshot, SnapshotUsage, TopCopy};
 use crate::stack::Stack;
 use crate::usage::Usage;
 use crate::zfs::property::{LINK, fail, is_on, number};
-use command::{version, zfs};
+use command::{FileSystem, version, zfs};
 use place::{Part, Place, Shot, holder};
 
 pub use beside::{Received, receive_beside};
@@ -234,6 +235,18 @@ impl Driver for Zfs {
         Ok(SnapshotUsage {
             own_bytes: shot.used,
             all_bytes: shot.referenced,
+        })
+    }
+
+    /// Returns the use of the pool: statvfs of a file system of ZFS does not count the others.
+    fn fullness(&self, zonepath: &Path) -> Result<Fullness> {
+        let (place, _, _lock) = Place::open(zonepath)?;
+        let pool = FileSystem::parse(place.base.pool());
+        let pool = pool.ok_or_else(|| place.fail("its pool has no name"))?;
+        Ok(Fullness {
+            used: number(&pool, "used")?,
+            free: number(&pool, "available")?,
+            disk: format!("pool {}", pool.as_str()),
         })
     }
 
