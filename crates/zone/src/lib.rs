@@ -6,6 +6,7 @@
 //! | this one | the verbs: install, clone, boot, halt, ... and their common code |
 //! | `backup` | backups in a repository of restic, and their restoration |
 //! | `service` | all zones when the host boots and shuts down |
+//! | `slide` | automatic snapshots by the schedule of each zone |
 //! | `live` | changes of the configuration of a zone that runs |
 //! | `environments` | boot environments |
 //! | `images` | container images, and images by name |
@@ -45,9 +46,11 @@ mod root_view;
 pub mod savecore;
 pub mod service;
 pub mod shutdown;
+pub mod slide;
 pub mod snapshot;
 pub mod snapshots;
 pub mod space;
 pub mod suspend;
 pub mod uninstall;
+pub mod utc;
 pub mod verify;
