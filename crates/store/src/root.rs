@@ -89,6 +89,12 @@ impl Root {
         self.run().join(format!("{zone}.zoneadm.lock"))
     }
 
+    /// Returns the path of the lock that a run of the schedules of snapshots holds.
+    #[must_use]
+    pub fn slide_lock(&self) -> PathBuf {
+        self.run().join("slide.lock")
+    }
+
     /// Returns the path of the lock that a zone's zoneadmd holds while the zone's root may be
     /// mounted.
     #[must_use]

@@ -9,12 +9,14 @@
 //! | `admission` | which operation may begin |
 //! | `switch` | the change from one to the other |
 //! | `mounts` | one that is shown on the host, and written into |
+//! | `scheduled` | which ones are automatic snapshots |
 //! | `inside` | the requests of `beadm` in a zone to zoneadmd |
 
 mod admission;
 mod dataset;
 mod marks;
 mod mounts;
+mod scheduled;
 pub(crate) mod switch;
 
 use model::verb::Admission;
@@ -34,6 +36,7 @@ use dataset::{find, made, open, seconds};
 use marks::{Active, Marks};
 pub use mounts::{forget, refuse_any_mounted, unmarked};
 pub use mounts::{mount, unmount};
+pub use scheduled::{is_needed, refuse_automatic, scheduled, set_scheduled};
 
 /// Maximum number of boot environments of a zone that may exist when a process in the zone makes
 /// another one. An administrator in the global zone can make more.
@@ -166,8 +169,16 @@ fn make(
     if *name == active {
         return Err(exists(name));
     }
-    // The active boot environment is not among the snapshots, so it is counted in addition.
-    if by == By::Zone && dataset.snapshots()?.len() + 1 >= MAX_INSIDE {
+    // The active boot environment is not among the snapshots, so it is counted in addition. The
+    // schedule limits the number of automatic snapshots itself.
+    let automatic = marks.all_scheduled()?;
+    let is_counted = |one: &Snapshot| !automatic.contains(&one.name);
+    let counted = dataset
+        .snapshots()?
+        .iter()
+        .filter(|one| is_counted(one))
+        .count();
+    if by == By::Zone && counted + 1 >= MAX_INSIDE {
         return Err(Error::Refused(format!(
             "has {MAX_INSIDE} boot environments, the most with which it makes another itself."
         )));

@@ -7,6 +7,7 @@
 //! | `next` | the name of the one that the next boot takes; absent: the active one |
 //! | `switch` | a change that is under way, see `switch.rs` |
 //! | `inside-NAME` | when the zone itself made that one, in seconds since 1970 |
+//! | `scheduled-NAME` | `auto`: a schedule made that one, and removes it |
 //! | `mount-NAME` | `made` or `kept`, and the folder on which it is shown |
 
 use std::fs;
@@ -30,6 +31,12 @@ const MOUNT: &str = "mount-";
 
 /// Prefix of the mark of a boot environment that the zone itself made.
 const INSIDE: &str = "inside-";
+
+/// Prefix of the mark of an automatic snapshot.
+const SCHEDULED: &str = "scheduled-";
+
+/// Text of the mark of an automatic snapshot.
+const AUTOMATIC: &str = "auto";
 
 /// The active boot environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +101,10 @@ impl Marks {
         })
     }
 
+    /// Sets the active boot environment. It belongs to the user from now on, also if it was an
+    /// automatic snapshot: a later switch keeps what the zone writes under the same name.
     pub(super) fn set_active(&self, active: &Active) -> Result<(), Error> {
+        self.set_scheduled(&active.name, false)?;
         let created = active.created.map(|created| created.to_string());
         let text = format!("{} {}", active.name, created.unwrap_or_default());
         self.write("active", text.trim_end())
@@ -159,6 +169,8 @@ impl Marks {
         match at {
             None => self.remove(&link),
             Some(at) => {
+                // Files that are written there stay in it, so it is no automatic snapshot any longer.
+                self.set_scheduled(name, false)?;
                 let how = if at.made { "made" } else { "kept" };
                 self.write(&link, &format!("{how} {}", at.path.display()))
             }
@@ -176,6 +188,19 @@ impl Marks {
         match created {
             Some(created) => self.write(&link, &created.to_string()),
             None => self.remove(&link),
+        }
+    }
+
+    /// Returns the names of the snapshots that a schedule made.
+    pub(super) fn all_scheduled(&self) -> Result<Vec<Name>, Error> {
+        self.all(SCHEDULED)
+    }
+
+    pub(super) fn set_scheduled(&self, name: &Name, is_scheduled: bool) -> Result<(), Error> {
+        let link = format!("{SCHEDULED}{name}");
+        match is_scheduled {
+            true => self.write(&link, AUTOMATIC),
+            false => self.remove(&link),
         }
     }
 
@@ -208,6 +233,9 @@ impl Marks {
         }
         for name in self.all(INSIDE)? {
             self.set_inside(&name, None)?;
+        }
+        for name in self.all(SCHEDULED)? {
+            self.set_scheduled(&name, false)?;
         }
         match fs::remove_dir(&self.folder) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::Io(
@@ -311,6 +339,17 @@ mod tests {
         };
         marks.set_active(&active).unwrap();
         assert_eq!(marks.active().unwrap(), active);
+        // A snapshot that was booted is no automatic one any longer.
+        for auto in ["auto-1", "auto-2"] {
+            marks.set_scheduled(&name(auto), true).unwrap();
+        }
+        marks
+            .set_active(&Active {
+                name: name("auto-1"),
+                created: None,
+            })
+            .unwrap();
+        assert_eq!(marks.all_scheduled().unwrap(), [name("auto-2")]);
         let active = Active {
             name: name("be-2"),
             created: None,

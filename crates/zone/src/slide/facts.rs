@@ -1,0 +1,155 @@
+//! Reads the zones with schedules, their automatic snapshots, and the disks that hold them.
+
+use std::path::{Path, PathBuf};
+
+use model::verb::Admission;
+use model::{Config, State, Verb, ZoneName};
+use storage::{Fullness, driver_at};
+use store::index::{Entry, Index};
+use store::xml;
+
+use super::moment::Auto;
+use super::plan::{Known, Scheduled};
+use crate::environments;
+use host::{Error, Host};
+
+/// A zone with a schedule, and its place on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The schedule and the snapshots of the zone.
+    pub plan: Scheduled,
+    /// The zonepath of the zone.
+    pub zonepath: PathBuf,
+    /// True if the zone has processes, so that a snapshot may have to copy its top.
+    pub is_active: bool,
+}
+
+/// A disk with the zones on it that have schedules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// The use of the disk when the zones were read.
+    pub fullness: Fullness,
+    /// The zones, in the order of the index.
+    pub zones: Vec<Place>,
+}
+
+/// All zones with schedules.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// The disks with zones of which snapshots can be made.
+    pub disks: Vec<Disk>,
+    /// The zones of which no snapshot can be made in their present state, with the reason.
+    pub skipped: Vec<(ZoneName, String)>,
+    /// The zones that could not be read, with the error.
+    pub damaged: Vec<(ZoneName, Error)>,
+}
+
+/// The kind of a zone for the schedule.
+enum Found {
+    /// The zone has no schedule, or is not installed.
+    Nothing,
+    /// No snapshot of the zone can be made now, with the reason.
+    Skipped(String),
+    /// Snapshots of the zone can be made.
+    Zone(Place, Fullness),
+}
+
+/// Reads all zones with schedules.
+///
+/// # Errors
+/// Fails if the index cannot be read.
+pub fn survey(host: &Host) -> Result<Survey, Error> {
+    let mut survey = Survey::default();
+    for entry in Index::load(&host.root)?.entries() {
+        let zone = &entry.name;
+        match look(host, entry) {
+            Ok(Found::Nothing) => {}
+            Ok(Found::Skipped(why)) => survey.skipped.push((zone.clone(), why)),
+            Ok(Found::Zone(place, fullness)) => {
+                let mut disks = survey.disks.iter_mut();
+                match disks.find(|disk| disk.fullness.disk == fullness.disk) {
+                    Some(disk) => disk.zones.push(place),
+                    None => survey.disks.push(Disk {
+                        fullness,
+                        zones: vec![place],
+                    }),
+                }
+            }
+            // The zone has just been deleted.
+            Err(Error::Store(store::Error::NoSuchZone(_))) => {}
+            Err(error) => survey.damaged.push((zone.clone(), error)),
+        }
+    }
+    Ok(survey)
+}
+
+fn look(host: &Host, entry: &Entry) -> Result<Found, Error> {
+    let (state, _) = subject::state(host, entry)?;
+    if matches!(state, State::Configured | State::Incomplete) {
+        return Ok(Found::Nothing);
+    }
+    let Some(schedule) = config(host, entry, state)?.schedule() else {
+        return Ok(Found::Nothing);
+    };
+    if let Admission::Refuse(why) = Verb::Snapshot.admission(state) {
+        return Ok(Found::Skipped(why));
+    }
+    let zonepath = host.root.path(&entry.zonepath);
+    if subject::lacks_root(&zonepath) {
+        let why = format!("{} holds no root.", entry.zonepath.display());
+        return Ok(Found::Skipped(why));
+    }
+    let known = known(&zonepath, schedule.max_bytes.is_some())?;
+    let fullness = driver_at(&zonepath)?.fullness(&zonepath)?;
+    let plan = Scheduled {
+        zone: entry.name.clone(),
+        schedule,
+        known,
+    };
+    let is_active = state.is_active();
+    let place = Place {
+        plan,
+        zonepath,
+        is_active,
+    };
+    Ok(Found::Zone(place, fullness))
+}
+
+/// Returns the configuration that is in force: a running zone keeps the configuration with which it
+/// was booted, and the changes that were applied since.
+fn config(host: &Host, entry: &Entry, state: State) -> Result<Config, Error> {
+    if state.is_active() {
+        match xml::load_running(&host.root, &entry.name) {
+            // A program without this file booted the zone.
+            Err(store::Error::NoSuchZone(_)) => {}
+            other => return Ok(other?),
+        }
+    }
+    Ok(xml::load(&host.root, &entry.name)?)
+}
+
+/// Returns the automatic snapshots at a zonepath, the oldest first. `with_sizes` reads the sizes of
+/// their files.
+pub(super) fn known(zonepath: &Path, with_sizes: bool) -> Result<Vec<Known>, Error> {
+    let marked = environments::scheduled(zonepath)?;
+    if marked.is_empty() {
+        return Ok(Vec::new());
+    }
+    let driver = driver_at(zonepath)?;
+    let mut known = Vec::new();
+    for one in driver.snapshots(zonepath)? {
+        let auto = Auto::parse(&one.name).filter(|_| marked.contains(&one.name));
+        let Some(auto) = auto else { continue };
+        known.push(Known {
+            auto,
+            bytes: match with_sizes {
+                true => driver.snapshot_usage(zonepath, &one.name)?.own_bytes,
+                false => 0,
+            },
+            needed: environments::is_needed(zonepath, &one)?,
+            name: one.name,
+        });
+    }
+    known.sort_by_key(|one| one.auto);
+    Ok(known)
+}

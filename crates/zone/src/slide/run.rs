@@ -1,0 +1,308 @@
+//! Carries out the plan: with the verbs `snapshot` and `destroy-snapshot`, one zone of a disk after
+//! the other, and several disks at the same time.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use model::ZoneName;
+use serde::Serialize;
+use storage::{Fullness, Name, driver_at};
+use store::lock;
+
+use super::facts::{Disk, Place, Survey};
+use super::moment::Auto;
+use super::plan::{FULL_PERCENT, Known, Removal, Scheduled, Why, relief};
+use crate::{environments, snapshot};
+use host::{Error, Host, flatten, parallel};
+
+/// Time for which btrfs and ZFS, which free the space of removed files in the background, are given
+/// to free the space of one snapshot.
+const FREE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Interval between two looks at the use of a disk in that time.
+const FREE_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Use of a disk in percent below which a copy of files on it cannot fill it: the copy is not
+/// larger than all used space together.
+const HALF_OF_FULL: u64 = FULL_PERCENT / 2;
+
+/// Types of file systems that copy a file by sharing its blocks.
+const SHARING: &[&str] = &["xfs", "btrfs"];
+
+/// A change that a run would make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// Takes a snapshot of a zone.
+    Take(ZoneName, Name),
+    /// Removes a snapshot of a zone.
+    Remove(Removal),
+}
+
+/// The result of a run for one zone.
+#[derive(Debug)]
+pub struct End {
+    /// The name of the zone.
+    pub zone: ZoneName,
+    /// The snapshot that was taken.
+    pub taken: Option<Name>,
+    /// The snapshots that were removed.
+    pub removed: Vec<Removal>,
+    /// The reason for which the zone was left out; the next run tries again.
+    pub skipped: Option<String>,
+    /// The error that ended the work on the zone.
+    pub failed: Option<Error>,
+}
+
+/// The removal of a snapshot, for JSON.
+#[derive(Debug, Serialize)]
+pub struct Shown {
+    /// The name of the snapshot.
+    pub name: String,
+    /// The reason for its removal.
+    pub why: String,
+}
+
+impl From<&Removal> for Shown {
+    fn from(removal: &Removal) -> Self {
+        Self {
+            name: removal.name.to_string(),
+            why: removal.why.to_string(),
+        }
+    }
+}
+
+/// Returns the changes of a run at `now` in seconds since 1970, as far as they are known before it.
+/// A removal of [`Why::Full`] takes place only while the disk is that full.
+#[must_use]
+pub fn planned(survey: &Survey, now: u64) -> Vec<Move> {
+    let mut moves = Vec::new();
+    for disk in &survey.disks {
+        let percent = disk.fullness.percent();
+        let zones: Vec<&Scheduled> = disk.zones.iter().map(|one| &one.plan).collect();
+        let relief = relief(&zones, percent, now);
+        let is_gone = |removal: &Removal| {
+            let same = |one: &&Removal| one.zone == removal.zone && one.name == removal.name;
+            relief.iter().find(same).is_some()
+        };
+        moves.extend(relief.iter().cloned().map(Move::Remove));
+        for zone in zones {
+            let due = zone.due(now).filter(|_| percent < FULL_PERCENT);
+            moves.extend(due.map(|due| Move::Take(zone.zone.clone(), due.name())));
+            let surplus = zone.surplus(now, due).into_iter();
+            moves.extend(surplus.filter(|one| !is_gone(one)).map(Move::Remove));
+        }
+    }
+    moves
+}
+
+/// Takes and removes snapshots for the time `now` in seconds since 1970. Reports each zone with
+/// changes or problems, from any thread. Returns false if another run is under way.
+///
+/// # Errors
+/// Fails if the lock of all runs cannot be taken, or the index cannot be read.
+pub fn run(host: &Host, now: u64, tell: &(dyn Fn(End) + Sync)) -> Result<bool, Error> {
+    let Some(_lock) = lock::try_exclusive(&host.root.slide_lock())? else {
+        return Ok(false);
+    };
+    let survey = super::survey(host)?;
+    for (zone, why) in survey.skipped {
+        let mut end = End::of(zone);
+        end.skip(host, why);
+        tell(end);
+    }
+    for (zone, error) in survey.damaged {
+        let mut end = End::of(zone);
+        end.fail(host, error);
+        tell(end);
+    }
+    parallel::for_each(&survey.disks, |disk| of_disk(host, disk, now, tell));
+    Ok(true)
+}
+
+fn of_disk(host: &Host, disk: &Disk, now: u64, tell: &(dyn Fn(End) + Sync)) {
+    let zones: Vec<&Scheduled> = disk.zones.iter().map(|one| &one.plan).collect();
+    let mut ends: Vec<End> = zones.iter().map(|one| End::of(one.zone.clone())).collect();
+    for removal in relief(&zones, disk.fullness.percent(), now) {
+        let mut both = disk.zones.iter().zip(&mut ends);
+        let Some((place, end)) = both.find(|(place, _)| place.plan.zone == removal.zone) else {
+            continue;
+        };
+        if end.is_over() || !is_still_full(place, &removal) {
+            continue;
+        }
+        let before = use_of(&place.zonepath);
+        if end.remove(host, removal) {
+            wait_for_space(&place.zonepath, before.as_ref());
+        }
+    }
+    for (place, mut end) in disk.zones.iter().zip(ends) {
+        if !end.is_over() {
+            of_zone(host, place, now, &mut end);
+        }
+        if end.taken.is_some() || !end.removed.is_empty() || end.is_over() {
+            tell(end);
+        }
+    }
+}
+
+fn of_zone(host: &Host, place: &Place, now: u64, end: &mut End) {
+    let mut plan = place.plan.clone();
+    let is_left = |one: &Known| !end.removed.iter().any(|gone| gone.name == one.name);
+    plan.known.retain(is_left);
+    if let Err(error) = forget_marks(place, &plan) {
+        return end.fail(host, error);
+    }
+    let due = plan.due(now);
+    if let Some(due) = due {
+        match take(host, place, due) {
+            Ok(Some(why)) => end.skip(host, why),
+            Ok(None) => end.taken = Some(due.name()),
+            Err(error) => return end.stop(host, error),
+        }
+    }
+    // If no snapshot was taken, the present ones are not surplus because of it.
+    let taken = due.filter(|_| end.taken.is_some());
+    for removal in plan.surplus(now, taken) {
+        if !end.remove(host, removal) {
+            return;
+        }
+    }
+}
+
+/// Takes a snapshot. Returns the reason if none can be taken now.
+fn take(host: &Host, place: &Place, due: Auto) -> Result<Option<String>, Error> {
+    let zonepath = &place.zonepath;
+    let fullness = driver_at(zonepath)?.fullness(zonepath)?;
+    if let Some(why) = why_no_room(place, &fullness)? {
+        return Ok(Some(why));
+    }
+    let name = due.name();
+    // A snapshot without a mark would stay for ever, a mark without a snapshot does no harm.
+    environments::set_scheduled(zonepath, &name, true)?;
+    let done = snapshot::snapshot(host, &place.plan.zone, &name, false, &mut |_| {});
+    if let Err(error) = done {
+        let exists = driver_at(zonepath)?.snapshots(zonepath)?;
+        if !exists.iter().any(|one| one.name == name) {
+            environments::set_scheduled(zonepath, &name, false)?;
+        }
+        return Err(error);
+    }
+    Ok(None)
+}
+
+/// Returns the reason if a disk has no room for a snapshot. The top of a running zone is copied
+/// where the file system cannot share blocks.
+fn why_no_room(place: &Place, fullness: &Fullness) -> Result<Option<String>, Error> {
+    let percent = fullness.percent();
+    if percent >= FULL_PERCENT {
+        return Ok(Some(format!(
+            "its disk is {percent} % full; no automatic snapshot is taken from {FULL_PERCENT} %: remove files or snapshots."
+        )));
+    }
+    let driver = driver_at(&place.zonepath)?;
+    let shares = || storage::fstype_at(&place.zonepath).map(|it| SHARING.contains(&it.as_str()));
+    let copies = place.is_active && driver.stops_for_snapshots() && percent >= HALF_OF_FULL;
+    if !copies || shares()? {
+        return Ok(None);
+    }
+    let bytes = driver.usage(&place.zonepath)?.own_bytes;
+    let after = fullness.percent_with(bytes);
+    Ok((after >= FULL_PERCENT).then(|| {
+        let size = model::table::short_size(bytes);
+        format!(
+            "a copy of {size} would fill its disk to {after} %; no automatic snapshot is taken from {FULL_PERCENT} %: remove files or snapshots."
+        )
+    }))
+}
+
+/// Removes the marks of automatic snapshots that an administrator has removed or renamed.
+fn forget_marks(place: &Place, plan: &Scheduled) -> Result<(), Error> {
+    for name in environments::scheduled(&place.zonepath)? {
+        if !plan.known.iter().any(|one| one.name == name) {
+            environments::set_scheduled(&place.zonepath, &name, false)?;
+        }
+    }
+    Ok(())
+}
+
+fn use_of(zonepath: &Path) -> Option<Fullness> {
+    driver_at(zonepath)
+        .and_then(|driver| driver.fullness(zonepath))
+        .ok()
+}
+
+/// Returns true if the reason of a removal still holds after the removals before it.
+fn is_still_full(place: &Place, removal: &Removal) -> bool {
+    match removal.why {
+        Why::Full(limit) => use_of(&place.zonepath).is_some_and(|it| it.percent() >= limit),
+        Why::Schedule | Why::Size(_) => true,
+    }
+}
+
+/// Waits until a disk counts the space of a removed snapshot as free.
+fn wait_for_space(zonepath: &Path, before: Option<&Fullness>) {
+    // An error shows itself in the next look at the use of the disk.
+    let _ = storage::settle_removals(zonepath);
+    let frees_later = |name: &str| matches!(name, "btrfs" | "zfs");
+    if !driver_at(zonepath).is_ok_and(|driver| frees_later(driver.name())) {
+        return;
+    }
+    let end = Instant::now() + FREE_TIMEOUT;
+    let used = before.map_or(0, |it| it.used);
+    while Instant::now() < end && use_of(zonepath).is_some_and(|it| it.used >= used) {
+        std::thread::sleep(FREE_POLL_INTERVAL);
+    }
+}
+
+impl End {
+    const fn of(zone: ZoneName) -> Self {
+        Self {
+            zone,
+            taken: None,
+            removed: Vec::new(),
+            skipped: None,
+            failed: None,
+        }
+    }
+
+    /// Returns true if the work on the zone ended with a problem.
+    const fn is_over(&self) -> bool {
+        self.skipped.is_some() || self.failed.is_some()
+    }
+
+    fn note(&self, host: &Host, text: &str) {
+        control::log::note(host, &self.zone, &format!("automatic snapshots: {text}"));
+    }
+
+    fn skip(&mut self, host: &Host, why: String) {
+        self.note(host, &format!("skipped: {why}"));
+        self.skipped = Some(why);
+    }
+
+    fn fail(&mut self, host: &Host, error: Error) {
+        self.note(host, &format!("failed: {}", flatten(&error)));
+        self.failed = Some(error);
+    }
+
+    /// Ends the work on the zone: skips a zone that is busy or has changed its state, and fails
+    /// otherwise.
+    fn stop(&mut self, host: &Host, error: Error) {
+        match error {
+            Error::Store(store::Error::Locked(_)) | Error::State(_) => {
+                self.skip(host, flatten(&error));
+            }
+            error => self.fail(host, error),
+        }
+    }
+
+    /// Removes a snapshot. Returns false if that ended the work on the zone.
+    fn remove(&mut self, host: &Host, removal: Removal) -> bool {
+        if let Err(error) = snapshot::destroy(host, &self.zone, &removal.name, false) {
+            self.stop(host, error);
+            return false;
+        }
+        self.note(host, &format!("{} removed: {}", removal.name, removal.why));
+        self.removed.push(removal);
+        true
+    }
+}
