@@ -1,4 +1,5 @@
-//! zones-service(8): starts and stops zones when the host boots and shuts down.
+//! zones-service(8): starts and stops zones when the host boots and shuts down, and takes their
+//! automatic snapshots.
 
 #[macro_use(eprintln, println)]
 extern crate cli;
@@ -7,6 +8,7 @@ mod args;
 mod progress;
 mod run;
 mod show;
+mod slide;
 
 use std::process::ExitCode;
 

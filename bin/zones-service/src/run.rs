@@ -11,6 +11,7 @@ use zone::service::{self, Done, Event, Survey, Tell};
 use crate::args::{Action, Call};
 use crate::progress::{Line, complain, say};
 use crate::show::{self, Report};
+use crate::slide;
 
 /// Interval between redraws of the line on a terminal when nothing happens.
 const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
@@ -19,7 +20,11 @@ pub fn run(call: &Call) -> u8 {
     let refusal = if let Some(zone) = cli::current_zone() {
         Some(format!("zone {zone} has no zones of its own"))
     } else if !cli::is_root() {
-        Some("only a privileged user may start and stop all zones.".to_owned())
+        let deed = match call.action {
+            Action::Slide => "take snapshots of",
+            Action::Start | Action::Stop => "start and stop",
+        };
+        Some(format!("only a privileged user may {deed} all zones."))
     } else {
         None
     };
@@ -39,10 +44,15 @@ pub fn run(call: &Call) -> u8 {
 }
 
 fn act(host: &Host, call: &Call) -> Result<u8, host::Error> {
+    let is_start = match call.action {
+        Action::Start => true,
+        Action::Stop => false,
+        Action::Slide => return slide::run(host, call),
+    };
     let survey = service::survey(host)?;
-    let jobs = match call.action {
-        Action::Start => service::plan::start(&survey.zones),
-        Action::Stop => service::plan::stop(&survey.zones),
+    let jobs = match is_start {
+        true => service::plan::start(&survey.zones),
+        false => service::plan::stop(&survey.zones),
     };
     if call.dry_run {
         say(show::plan(call, &jobs).trim_end());
@@ -50,24 +60,24 @@ fn act(host: &Host, call: &Call) -> Result<u8, host::Error> {
     }
     let damaged = tell_damaged(&survey);
     // A crash of the host may have cut off a patch: each zone boots as the old or the new one.
-    if call.action == Action::Start {
+    if is_start {
         let left = patch::run::at_boot(host).unwrap_or_else(|error| vec![flatten(&error)]);
         for text in left {
             complain(&format!("zones-service: WARNING: {text}"));
         }
     }
-    let done = match call.action {
-        Action::Start => watched(call, jobs.len(), |tell| service::start(host, &jobs, tell)),
-        Action::Stop => {
+    let done = match is_start {
+        true => watched(call, jobs.len(), |tell| service::start(host, &jobs, tell)),
+        false => {
             raise_limits();
             watched(call, jobs.len(), |tell| {
                 service::stop(host, &jobs, call.patience, tell);
             })
         }
     };
-    let (up, remarks) = match call.action {
-        Action::Start => (Vec::new(), service::tidy(host)),
-        Action::Stop => (service::still_up(host)?, Vec::new()),
+    let (up, remarks) = match is_start {
+        true => (Vec::new(), service::tidy(host)),
+        false => (service::still_up(host)?, Vec::new()),
     };
     for remark in &remarks {
         complain(&format!("zones-service: WARNING: {remark}"));

@@ -25,7 +25,7 @@ pub fn plan(call: &Call, jobs: &[Job]) -> String {
         return json!({ "action": action, "jobs": jobs }).to_string();
     }
     let mut text = match call.action {
-        Action::Start => format!("{action}:\n"),
+        Action::Start | Action::Slide => format!("{action}:\n"),
         Action::Stop => format!(
             "{action} within {} s, by halt after {} s:\n",
             call.patience.all().as_secs_f32(),

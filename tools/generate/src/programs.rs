@@ -211,8 +211,9 @@ pub fn plain() -> Vec<Program> {
                 flag("-R", Some(Argument::Folder), "alternate root"),
                 flag("-t", Some(Text), "so many seconds for stop"),
                 flag("--timeout", Some(Text), "so many seconds for stop"),
+                flag("--now", Some(Text), "this time for slide"),
             ],
-            operand: Some(Argument::Words(&["start", "stop"])),
+            operand: Some(Argument::Words(&["slide", "start", "stop"])),
             other: None,
         },
         Program {

@@ -30,6 +30,7 @@ fn call(action: Action, json: bool) -> Call {
         dry_run: true,
         json,
         patience: Patience::new(Duration::from_secs(10)),
+        now: None,
     }
 }
 
