@@ -122,7 +122,10 @@ fn carry_out(
                 false => Ok(made),
             }
         }
-        Task::Activate(name, when) => environments::activate(host, zone, name, *when, dry_run),
+        Task::Activate(name, when) => {
+            environments::refuse_automatic(host, zone, name, by)?;
+            environments::activate(host, zone, name, *when, dry_run)
+        }
         Task::Destroy { name, .. } => environments::destroy(host, zone, name, by, dry_run),
         Task::Rename(from, to) => environments::rename(host, zone, from, to, by, dry_run),
         Task::Mount(name, at) => environments::mount(host, zone, name, at.as_deref(), progress),

@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use e2e::run::run;
 use e2e::{Host, inside, wait_for};
 
 /// Makes a running zone with beadm, which a sparse zone has in the host's /usr.
@@ -109,6 +110,26 @@ fn a_zone_goes_to_another_environment_and_back_by_itself() {
     host.on("web", &["beadm", "unmount", "third"]).quiet();
     host.halt("web");
     host.on("web", &["uninstall", "-F"]).quiet();
+}
+
+#[test]
+fn a_zone_activates_only_a_copy_of_an_automatic_snapshot() {
+    let Some(host) = zone() else { return };
+    host.zonecfg(&["-z", "web", "add snapshots; end"]).quiet();
+    let _ = host.on("web", &["apply"]).ok();
+    let words = ["slide", "--now", "2026-03-09T00:00:00Z"];
+    let ran = run(&mut host.command("zones-service", &words), b"").ok();
+    let auto = "auto-monthly-20260309T000000Z";
+    assert!(ran.out.contains(auto), "{ran:?}");
+    refused(
+        &host,
+        &format!("activate {auto}"),
+        &format!(
+            "boot environment {auto} is an automatic snapshot: beadm create -a -e {auto} NAME makes and activates a copy."
+        ),
+    );
+    host.sh("web", &format!("/root/beadm create -a -e {auto} back"));
+    assert_eq!(list(&host), format!("{auto}= back=R initial=N "));
 }
 
 #[test]
