@@ -32,6 +32,7 @@ pub mod container;
 pub mod debian;
 pub mod delegation;
 pub mod efi;
+pub mod firewall;
 pub mod foreign;
 pub mod frames;
 pub mod guest;

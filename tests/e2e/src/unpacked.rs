@@ -3,6 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+/// The folders of system programs.
+pub(crate) const SYSTEM_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// A folder with unpacked packages.
 #[derive(Debug)]
 pub struct Unpacked {
@@ -27,6 +30,16 @@ impl Unpacked {
             name,
             folder: folder?,
         })
+    }
+
+    /// Returns the variables `PATH` and `LD_LIBRARY_PATH` with which programs of the folder run on
+    /// this machine.
+    #[must_use]
+    pub fn variables(&self) -> [(&'static str, String); 2] {
+        let at = |folder: &str| self.folder.join(folder).display().to_string();
+        let programs = format!("{}:{}:{SYSTEM_PATH}", at("usr/bin"), at("usr/sbin"));
+        let libraries = at("usr/lib/x86_64-linux-gnu");
+        [("PATH", programs), ("LD_LIBRARY_PATH", libraries)]
     }
 
     /// Returns the path of the folder in a zone.

@@ -1,10 +1,9 @@
 //! Tests the rules and settings of the host in addition to those of zones.
 
 use std::path::Path;
-use std::process::Command;
 
-use e2e::lan::{face, is_installed, rules, set_rules, settings};
-use e2e::run::run;
+use e2e::firewall::{advice, has, reaches, type_in};
+use e2e::lan::{face, rules, set_rules, settings};
 use e2e::{At, Host, World, wait_for};
 use sys::process::ns;
 
@@ -165,41 +164,6 @@ iptables -t nat -A OUTPUT ! -d 127.0.0.0/8 -m addrtype --dst-type LOCAL -j DOCKE
 iptables -t nat -A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE
 iptables -t nat -A DOCKER -i docker0 -j RETURN
 ";
-
-/// Returns false, with a message, if this machine does not have a program.
-fn has(program: &str) -> bool {
-    let there = is_installed(program);
-    if !there {
-        e2e::skip(&format!("there is no program {program}"));
-    }
-    there
-}
-
-/// Runs the commands of a shell in the global zone.
-#[track_caller]
-fn type_in(commands: &str) {
-    let mut shell = Command::new("sh");
-    shell.args(["-ec", commands]);
-    shell.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    let _ = run(&mut shell, b"").ok();
-}
-
-/// Returns the command of the remark that contains `text`, which ends the line after `: `.
-#[track_caller]
-fn advice(said: &str, text: &str) -> String {
-    let line = said.lines().find(|line| line.contains(text));
-    let line = line.unwrap_or_else(|| panic!("no {text:?} in {said}"));
-    let (_, command) = line.split_once("the host's firewall").expect("a firewall");
-    let (_, command) = command.split_once(": ").expect("a command");
-    command.to_owned()
-}
-
-/// Returns whether a zone reaches the client behind the router.
-fn reaches(host: &Host, zone: &str) -> bool {
-    let words = [zone, "timeout 3 perl - ask 203.0.113.7 4321"];
-    let said = host.zlogin_with(&words, include_bytes!("../src/peer.pl"));
-    said.out.contains("client sees 10.0.0.9")
-}
 
 #[test]
 fn two_roots_beside_docker_and_a_flushed_ruleset() {
