@@ -35,9 +35,13 @@ pub struct Part {
 /// # Errors
 /// Fails if the kernel's state cannot be read, or if the host has a route into the pool.
 pub fn parts(needs: &Needs, forwards: &[Forward], settings: &Settings) -> Result<Vec<Part>, Error> {
+    let recorded = settings;
     let mut settings = settings.clone();
     let work = plan(needs, forwards, &mut settings)?;
-    let is_lost = |path: &str| work.settings.iter().any(|(changed, _)| changed == path);
+    let is_lost = |path: &str| {
+        let is_wrong = work.settings.iter().any(|(changed, _)| changed == path);
+        is_wrong && !is_of_new_link(path, recorded)
+    };
     let mut parts = files(&settings, is_lost);
     if needs.pool {
         for own in crate::pool::of_host() {
@@ -81,6 +85,13 @@ fn files(settings: &Settings, is_lost: impl Fn(&str) -> bool) -> Vec<Part> {
     parts
 }
 
+/// Returns true if a file says whether a link accepts router advertisements, and the link has come
+/// since a zone was booted, such as the link of a container. Zones do not need this file: the next
+/// boot sets it for the host.
+fn is_of_new_link(path: &str, recorded: &Settings) -> bool {
+    path.ends_with("/accept_ra") && recorded.before.iter().all(|(known, _)| known != path)
+}
+
 fn state(is_lost: bool) -> PartState {
     if is_lost {
         PartState::Lost
@@ -108,6 +119,19 @@ fn needed(path: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn router_advertisements_of_a_new_link_are_not_lost() {
+        let mut recorded = Settings::default();
+        let known = "/proc/sys/net/ipv6/conf/eth0/accept_ra";
+        recorded.before.push((known.to_owned(), "1".to_owned()));
+        assert!(!is_of_new_link(known, &recorded));
+        let new = known.replace("eth0", "veth62868e0");
+        assert!(is_of_new_link(&new, &recorded));
+        // Without forwarding, zones do not reach the network of a new link.
+        let forwarding = "/proc/sys/net/ipv4/conf/eth9/forwarding";
+        assert!(!is_of_new_link(forwarding, &recorded));
+    }
 
     #[test]
     fn only_files_that_zones_need_are_listed() {
