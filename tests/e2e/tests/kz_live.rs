@@ -192,8 +192,16 @@ fn disks_come_and_go() {
     kept.goes_on(&host);
     done(host.zonecfg(&["-z", "k1", "-r", REMOVE]));
     has_second(&host, false);
-    host.zonecfg(&["-z", "k1", "-r", "remove device id=0"])
-        .mentions(1, "not possible while the zone runs");
+    for refused in [
+        "remove device id=0",
+        "select capped-memory; set physical=256m; end",
+        "select virtual-cpu; set ncpus=2; end",
+        "add anet; end",
+    ] {
+        host.zonecfg(&["-z", "k1", "-r", refused])
+            .mentions(1, "not possible while the zone runs");
+    }
+    kept.goes_on(&host);
 }
 
 /// Grows the second disk, which came while the zone ran.
