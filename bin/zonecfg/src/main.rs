@@ -147,7 +147,7 @@ fn run(args: &Args, root: Root) -> anyhow::Result<bool> {
         anyhow::bail!("zonecfg: zone '{zone}': only a privileged user may change a running zone.");
     }
     if read_only && !cli::is_root() && !zone.is_template() {
-        if let Some(status) = delegated::ask(&zone, &args) {
+        if let Some(status) = delegated::ask(&zone, args) {
             return Ok(status != cli::status::OK);
         }
     }
