@@ -119,6 +119,15 @@ need_test_tools() {
         read -ra for_vm < <(tests/vm/zfs/run --needs)
         missing+=("${for_vm[@]}")
     fi
+    if [ -n "${ZONES_TEST_LONG-}${named_web-}" ]; then
+        # Cockpit without its service, and a browser without a screen.
+        [ -x /usr/lib/cockpit/cockpit-ws ] || missing+=(cockpit-ws)
+        have cockpit-bridge || missing+=(cockpit-bridge)
+        [ -d /usr/share/cockpit/systemd ] || missing+=(cockpit-system)
+        have chromium || missing+=(chromium)
+        have node || missing+=(nodejs)
+        have npm || missing+=(npm)
+    fi
     if [ -n "${ZONES_TEST_LONG-}${named_systemd-}" ]; then
         read -ra for_vm < <(tests/vm/systemd/run --needs)
         missing+=("${for_vm[@]}")

@@ -11,7 +11,7 @@ stage_scripts() {
         tests/vm/systemd/run tests/vm/systemd/payload tests/vm/systemd/docs tests/vm/run-payload tests/vm/patch/run tests/vm/patch/payload tests/vm/quota/run tests/vm/quota/payload \
         tools/deb packaging/deb/postinst packaging/deb/prerm packaging/deb/postrm tests/packaging/run \
         tests/crash/run tests/man/run tests/completion/run tests/completion/bashrc packaging/completions/bash/* \
-        tests/ansible/run tests/salt/run tests/docs/run tests/docs/session fuzz/run packaging/solaris-shim/target/bin/*
+        tests/ansible/run tests/salt/run tests/web/run tests/web/bridge-with-fake tests/web/fake/* web/build tests/docs/run tests/docs/session fuzz/run packaging/solaris-shim/target/bin/*
     shellcheck -x --shell=bash tests/docs/before/*
     tools/watch-tests --self-test
     tools/check-self-test
@@ -57,6 +57,7 @@ stage_e2e() {
 }
 stage_ansible() { tests/ansible/run; }
 stage_salt() { tests/salt/run; }
+stage_web() { tests/web/run; }
 stage_smoke() { tools/smoke 3; }
 stage_docs() { tests/docs/run ${ZONES_TEST_LONG:+--network}; }
 stage_package() { tests/packaging/run; }
@@ -148,7 +149,7 @@ stage_upgrade() {
 # Whether a stage runs the programs that the stage build makes.
 needs_programs() {
     case $1 in
-    man | e2e | ansible | salt | smoke | docs | package | load | crash | vm | zfs | systemd | soak | upgrade) true ;;
+    man | e2e | ansible | salt | web | smoke | docs | package | load | crash | vm | zfs | systemd | soak | upgrade) true ;;
     *) false ;;
     esac
 }
