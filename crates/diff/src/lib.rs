@@ -44,9 +44,12 @@
 
 mod change;
 mod content;
+mod disk;
 mod layer;
 mod moment;
+mod moves;
 mod names;
+mod view;
 
 pub use change::{Action, Change, Event, Kind, What};
 pub use layer::{Mark, redirect};
