@@ -50,7 +50,33 @@ mod moment;
 mod moves;
 mod names;
 mod view;
+mod walk;
+
+use std::ops::ControlFlow;
 
 pub use change::{Action, Change, Event, Kind, What};
 pub use layer::{Mark, redirect};
 pub use moment::{Done, Error, MAX_DEPTH, Moment, Proof};
+
+/// Compares two moments. Passes each change to `tell`, a folder before its content, and the names
+/// of a folder in the order of their bytes. Memory is bounded, whatever the layers contain.
+///
+/// # Errors
+/// Fails with [`Error`] if a layer is missing. A file that cannot be compared is an
+/// [`Event::Problem`], and no error.
+pub fn compare(
+    before: &Moment,
+    after: &Moment,
+    proof: Proof,
+    tell: &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>,
+) -> Result<Done, Error> {
+    let (disk, sides) = disk::Disk::open([before, after], proof)?;
+    let done = walk::walk(&disk, &sides, tell);
+    match done.ended {
+        true => Ok(done),
+        false => disk.still_complete().map(|()| done),
+    }
+}
+
+#[cfg(test)]
+mod tests;
