@@ -13,8 +13,10 @@ mod check;
 mod choose;
 mod copy;
 mod delegated;
+mod diff;
 mod environments;
 mod inside;
+mod lines;
 mod links;
 mod list;
 mod listing;
@@ -81,7 +83,7 @@ fn run(call: &Call) -> u8 {
     }
     if matches!(
         call.verb.as_str(),
-        "list" | "links" | "monitor" | "rctl" | "snapshots" | "storage"
+        "diff" | "list" | "links" | "monitor" | "rctl" | "snapshots" | "storage"
     ) {
         cli::output::only_prints();
     }
@@ -97,6 +99,7 @@ fn run(call: &Call) -> u8 {
         "migrate" => migrate::run(call),
         "receive" => migrate::receive(call),
         "push" | "pull" => copy::run(call),
+        "diff" => diff::run(call),
         "links" => links::run(call),
         "logs" => logs::run(call),
         "rctl" => rctl::run(call),

@@ -340,6 +340,19 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         ],
     },
     Subcommand {
+        name: "diff",
+        form: "diff [-j] snapshot [snapshot]",
+        help: "Lists the changes between two snapshots or boot environments, or between one and the\n\
+               present root of the zone, which may be running: + added, - removed, M modified\n\
+               (content, owner, mode or attributes), R a renamed directory. Times do not count.\n\
+               Names are escaped. The exit status is 1 if a file could not be compared.\n\
+               \t-j  as JSON, an object for each line",
+        examples: &[
+            "zoneadm -z web1 diff before-upgrade",
+            "zoneadm -z web1 diff -j monday tuesday",
+        ],
+    },
+    Subcommand {
         name: "rollback",
         form: "rollback [-F] [-n] name",
         help: "Returns the root of a halted zone to a snapshot. Files written since are lost,\n\

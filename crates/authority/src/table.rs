@@ -201,6 +201,15 @@ pub(crate) const ZONEADM: &[Verb] = &[
         ..manage("apply", &[DRY_RUN, flag('q')], Rest::Nothing)
     },
     view("snapshots", SEES_CONTENT),
+    Verb {
+        name: "diff",
+        options: &[Opt {
+            long: Some("json"),
+            ..flag('j')
+        }],
+        rest: Rest::Words(1, 2),
+        needs: SEES_CONTENT,
+    },
     view("storage", SEES_USE),
     view("links", SEES_USE),
     view("rctl", SEES_USE),

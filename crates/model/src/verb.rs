@@ -42,6 +42,13 @@ pub enum Verb {
     Snapshot,
     /// Lists the snapshots of the zone.
     Snapshots,
+    /// Compares the root of the zone at two moments.
+    Diff,
+    /// Lists folders and prints files of a snapshot.
+    Files,
+    /// Restores files of a snapshot into the zone.
+    #[serde(rename = "files restore")]
+    RestoreFiles,
     /// Shows how the root of the zone is stored, and how much space it uses.
     Storage,
     /// Lists the resource controls of the zone.
@@ -112,6 +119,9 @@ impl Verb {
             Self::Mark => "mark",
             Self::Snapshot => "snapshot",
             Self::Snapshots => "snapshots",
+            Self::Diff => "diff",
+            Self::Files => "files",
+            Self::RestoreFiles => "files restore",
             Self::Storage => "storage",
             Self::Rctl => "rctl",
             Self::Links => "links",
@@ -209,7 +219,7 @@ impl Verb {
                 State::Mounted if self != Self::Beadm => invalid(),
                 _ => Go,
             },
-            Self::Push | Self::Pull => match state {
+            Self::Push | Self::Pull | Self::RestoreFiles => match state {
                 State::Installed | State::Running => Go,
                 State::Configured => before_installed(),
                 State::Incomplete => incomplete(),
@@ -223,6 +233,8 @@ impl Verb {
             // consistently.
             Self::Snapshot
             | Self::Snapshots
+            | Self::Diff
+            | Self::Files
             | Self::Storage
             | Self::Quota
             | Self::Rollback

@@ -78,6 +78,10 @@ pub trait Driver: Debug + Send + Sync {
     /// Returns the snapshots of a dataset, the oldest first.
     fn snapshots(&self, zonepath: &Path) -> Result<Vec<Snapshot>>;
 
+    /// Returns the layers of a snapshot as a stack for reading, with the topmost layer in the position
+    /// of the top.
+    fn snapshot_stack(&self, zonepath: &Path, name: &Name) -> Result<Stack>;
+
     /// Returns the space that a snapshot uses.
     fn snapshot_usage(&self, zonepath: &Path, name: &Name) -> Result<SnapshotUsage>;
 
@@ -200,6 +204,10 @@ impl Driver for Layered {
 
     fn snapshots(&self, zonepath: &Path) -> Result<Vec<Snapshot>> {
         Dataset::open(zonepath)?.snapshots()
+    }
+
+    fn snapshot_stack(&self, zonepath: &Path, name: &Name) -> Result<Stack> {
+        Dataset::open(zonepath)?.snapshot_stack(name)
     }
 
     fn snapshot_usage(&self, zonepath: &Path, name: &Name) -> Result<SnapshotUsage> {

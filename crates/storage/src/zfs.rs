@@ -229,6 +229,30 @@ impl Driver for Zfs {
         Ok(place.named_shots()?.into_iter().filter_map(known).collect())
     }
 
+    /// The tree is the folder in which ZFS shows the snapshot. The kernel mounts it when the folder
+    /// is opened, in the mount namespace of the host.
+    fn snapshot_stack(&self, zonepath: &Path, name: &Name) -> Result<Stack> {
+        let (place, parts, _lock) = Place::open(zonepath)?;
+        place.show(&parts)?;
+        let shot = place.shot(name)?;
+        if shot.of != place.root()? {
+            return Err(place.fail(format!(
+                "snapshot {name} is one of a root before a rollback, which is not mounted: clone -s \
+                 {name} makes a zone of it"
+            )));
+        }
+        let root = zonepath.join(ROOT);
+        let top = root.join(".zfs/snapshot").join(name.as_str());
+        Folder::open(&top)?.is_empty()?;
+        Ok(Stack {
+            volatile: false,
+            zonepath: zonepath.to_owned(),
+            top,
+            work: zonepath.join(WORK),
+            lowers: Vec::new(),
+        })
+    }
+
     fn snapshot_usage(&self, zonepath: &Path, name: &Name) -> Result<SnapshotUsage> {
         let (place, _, _lock) = Place::open(zonepath)?;
         let shot = place.shot(name)?;

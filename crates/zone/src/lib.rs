@@ -9,6 +9,7 @@
 //! | `slide` | automatic snapshots by the schedule of each zone |
 //! | `live` | changes of the configuration of a zone that runs |
 //! | `environments` | boot environments |
+//! | `moments` | what changed between two moments; files of a snapshot |
 //! | `images` | container images, and images by name |
 
 pub mod attach;
@@ -34,6 +35,7 @@ pub mod list;
 pub mod live;
 pub mod mark;
 pub mod merge;
+pub mod moments;
 pub mod mount;
 pub mod patch_files;
 pub mod quota;

@@ -35,6 +35,7 @@ function __zoneadm_states
         case unmount; printf 'mounted\n'
         case snapshot; printf 'installed\nready\nrunning\n'
         case snapshots; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
+        case diff; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
         case rollback; printf 'installed\n'
         case destroy-snapshot; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
         case beadm; printf 'installed\nready\nrunning\nmounted\n'
@@ -80,6 +81,7 @@ function __zoneadm_all
     printf '%s\t%s\n' unmount 'Unmounts the root that mount has mounted'
     printf '%s\t%s\n' snapshot 'Keeps the present state of the zone\'s root under a name'
     printf '%s\t%s\n' snapshots 'Lists the zone\'s snapshots, the oldest first'
+    printf '%s\t%s\n' diff 'Lists the changes between two snapshots or boot environments, or between one and the present root of the zone, which may be running'
     printf '%s\t%s\n' rollback 'Returns the root of a halted zone to a snapshot'
     printf '%s\t%s\n' destroy-snapshot 'Removes a snapshot, and the layers that only it uses'
     printf '%s\t%s\n' beadm 'Manages the boot environments of the zone'
@@ -207,6 +209,8 @@ function __zoneadm_suboptions
         case snapshots
             printf '%s\t%s\n' -p 'for programs: zonename:snapshot:seconds since 1970:layers:bytes:bytes'
             printf '%s\t%s\n' -j 'as JSON'
+        case diff
+            printf '%s\t%s\n' -j 'as JSON, an object for each line'
         case rollback
             printf '%s\t%s\n' -F 'do not ask'
             printf '%s\t%s\n' -n 'show what would be done'
@@ -338,7 +342,7 @@ function __zoneadm_candidates
         case clone:-s
         case 'clone:*'
             __zoneadm_list installed
-        case 'rollback:*' 'destroy-snapshot:*'
+        case 'diff:*' 'rollback:*' 'destroy-snapshot:*'
             PATH=$PATH:/usr/sbin command zoneadm (__zoneadm_zones_of $words) snapshots -p 2>/dev/null | cut -d: -f2
         case 'mark:*'
             echo incomplete

@@ -289,6 +289,7 @@ fn every_subcommand_that_takes_n_is_tried_here() {
             "network",
             "verify",
             "snapshots",
+            "diff",
             "storage",
             "links",
             "logs",

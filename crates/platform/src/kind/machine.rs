@@ -34,6 +34,9 @@ impl ZoneKind for Machine {
             Verb::Beadm
             | Verb::Export
             | Verb::Backup
+            | Verb::Diff
+            | Verb::Files
+            | Verb::RestoreFiles
             | Verb::Snapshot
             | Verb::Rollback
             | Verb::DestroySnapshot => Err(Error::Refused(format!(

@@ -97,7 +97,7 @@ _zoneadm() {
         clone:-m) words=(copy) ;;
         clone:-s) ;;
         clone:*) mapfile -t words < <(_zoneadm_list installed) ;;
-        rollback:* | destroy-snapshot:*)
+        diff:* | rollback:* | destroy-snapshot:*)
             mapfile -t words < <(PATH=$PATH:/usr/sbin zoneadm "${zones[@]}" snapshots -p 2>/dev/null | cut -d: -f2)
             ;;
         mark:*) words=(incomplete) ;;

@@ -78,7 +78,7 @@ function __zoneadm_candidates
         case clone:-s
         case 'clone:*'
             __zoneadm_list installed
-        case 'rollback:*' 'destroy-snapshot:*'
+        case 'diff:*' 'rollback:*' 'destroy-snapshot:*'
             PATH=$PATH:/usr/sbin command zoneadm (__zoneadm_zones_of $words) snapshots -p 2>/dev/null | cut -d: -f2
         case 'mark:*'
             echo incomplete

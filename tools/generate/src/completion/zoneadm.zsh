@@ -74,7 +74,7 @@ _zoneadm() {
     clone:-m) compadd copy ;;
     clone:-s) ;;
     clone:*) compadd -- $(_zoneadm_list installed) ;;
-    rollback:*|destroy-snapshot:*)
+    diff:*|rollback:*|destroy-snapshot:*)
         compadd -- $(PATH=$PATH:/usr/sbin zoneadm $zones snapshots -p 2>/dev/null | cut -d: -f2)
         ;;
     mark:*) compadd incomplete ;;
