@@ -254,6 +254,10 @@ impl Work<'_> {
             Step::Record { state, uuid } => self.store_state(*state, *uuid),
             // If a zone must be frozen for its snapshot, the verb itself makes the snapshot.
             Step::Snapshot { path, name } => Ok(driver_at(path)?.snapshot(path, &name.parse()?)?),
+            Step::SealRoot { path } => {
+                Dataset::open(path)?.seal()?;
+                Ok(())
+            }
             Step::MergeLayers { path, most } => {
                 Dataset::open(path)?.shorten(*most)?;
                 Ok(())

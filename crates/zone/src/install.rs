@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use brand::Origin;
 use model::plan::{Recipe, Step, ZonePlan};
 use model::{Config, State, Uuid, Verb, ZoneName};
-use storage::ROOT;
+use storage::{ROOT, driver_at};
 
 use crate::executor::{self, Outcome, Work};
 use crate::first_boot::Given;
@@ -45,9 +45,17 @@ pub fn install(
     let wanted = Wanted::read(&options.root)?;
     let init = wanted.init;
     let (source, import) = source(host, &subject, &config, wanted, options.root, progress)?;
-    let own = kind.own_new_root(subject.zonepath.clone(), uuid, options.machine);
-    let profile = profile.map(|given| given.step(&config, subject.zonepath.clone(), uuid));
-    let plan = plan(&subject, source, init, profile, own, uuid);
+    let path = || subject.zonepath.clone();
+    let mut after = vec![kind.own_new_root(path(), uuid, options.machine)];
+    after.extend(profile.map(|given| given.step(&config, path(), uuid)));
+    // An image is a layer already. Guests have no files in the root, and ZFS has no layers.
+    let seals = matches!(source, Source::Brand(..))
+        && kind.why_no_snapshots().is_none()
+        && driver_at(&subject.zonepath)?.has_layers();
+    if seals {
+        after.push(Step::SealRoot { path: path() });
+    }
+    let plan = plan(&subject, source, init, after, uuid);
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
     }
@@ -166,14 +174,8 @@ enum Source {
     Brand(String, Vec<String>),
 }
 
-fn plan(
-    subject: &Subject,
-    source: Source,
-    init: bool,
-    profile: Option<Step>,
-    own: Step,
-    uuid: Uuid,
-) -> ZonePlan {
+/// Returns the plan of an install. `after` are the steps that follow when the root has its files.
+fn plan(subject: &Subject, source: Source, init: bool, after: Vec<Step>, uuid: Uuid) -> ZonePlan {
     let path = subject.zonepath.clone();
     let on = |image| Step::StandOnImage {
         image,
@@ -207,8 +209,7 @@ fn plan(
     if init {
         steps.push(Step::LayImageInit { path: path.clone() });
     }
-    steps.push(own);
-    steps.extend(profile);
+    steps.extend(after);
     steps.extend([
         Step::Sync { path },
         Step::Record {

@@ -167,6 +167,12 @@ pub enum Step {
     },
     /// Lets the frozen processes of the zone continue.
     Thaw,
+    /// Turns the files of a new root into a layer, so that snapshots of the running zone do not
+    /// copy them.
+    SealRoot {
+        /// The zonepath of the zone.
+        path: PathBuf,
+    },
     /// Makes a snapshot, from the copied top or by sealing the top of a halted zone.
     Snapshot {
         /// The zonepath of the zone.
@@ -405,6 +411,9 @@ impl fmt::Display for Step {
             Self::Thaw => f.write_str("let the processes go on"),
             Self::Snapshot { path, name } => {
                 write!(f, "keep the root of {} as snapshot {name}", path.display())
+            }
+            Self::SealRoot { path } => {
+                write!(f, "seal the files of {} as a layer", path.display())
             }
             Self::MergeLayers { path, most } => write!(
                 f,
