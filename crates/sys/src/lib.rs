@@ -6,6 +6,7 @@
 pub mod bpf;
 pub mod btrfs;
 pub mod crash;
+pub mod extents;
 pub mod fanotify;
 pub mod file;
 pub mod idmap;
