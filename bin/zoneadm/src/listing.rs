@@ -29,8 +29,18 @@ pub fn run<R>(
     rows: impl Fn(&Host, &ZoneName) -> Result<Vec<R>, Error>,
     render: impl FnOnce(&[R], Form, usize) -> String,
 ) -> u8 {
+    run_with(call, &mut |_| false, rows, render)
+}
+
+/// Runs [`run`] for a list with long options of its own: `takes` returns true for these.
+pub fn run_with<R>(
+    call: &Call,
+    takes: &mut dyn FnMut(&str) -> bool,
+    rows: impl Fn(&Host, &ZoneName) -> Result<Vec<R>, Error>,
+    render: impl FnOnce(&[R], Form, usize) -> String,
+) -> u8 {
     let verb = call.verb.as_str();
-    let form = match parse(&call.rest) {
+    let form = match parse(&call.rest, takes) {
         Ok(Some(form)) => form,
         Ok(None) => return usage::print(Some(verb)),
         Err(text) => return usage::complain(&text, Some(verb)),
@@ -78,7 +88,7 @@ fn list<R>(
     Ok(status)
 }
 
-fn parse(words: &[String]) -> Result<Option<Form>, String> {
+fn parse(words: &[String], takes: &mut dyn FnMut(&str) -> bool) -> Result<Option<Form>, String> {
     let mut form = Form::default();
     let mut words = lexopt::Parser::from_args(words);
     while let Some(word) = words.next().map_err(|error| error.to_string())? {
@@ -86,6 +96,7 @@ fn parse(words: &[String]) -> Result<Option<Form>, String> {
             Short('p') => form = Form::Parseable,
             Short('j') | Long("json") => form = Form::Json,
             Short('?' | 'h') | Long("help") => return Ok(None),
+            Long(name) if takes(name) => {}
             other => return Err(other.unexpected().to_string()),
         }
     }
@@ -132,10 +143,14 @@ mod tests {
                 .map(str::to_owned)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(parse(&[]), Ok(Some(Form::Columns)));
-        assert_eq!(parse(&words("-p")), Ok(Some(Form::Parseable)));
-        assert_eq!(parse(&words("--json")), Ok(Some(Form::Json)));
-        assert_eq!(parse(&words("--help")), Ok(None));
-        assert!(parse(&words("-x")).is_err());
+        let plain = |text: &str| parse(&words(text), &mut |_| false);
+        assert_eq!(plain(""), Ok(Some(Form::Columns)));
+        assert_eq!(plain("-p"), Ok(Some(Form::Parseable)));
+        assert_eq!(plain("--json"), Ok(Some(Form::Json)));
+        assert_eq!(plain("--help"), Ok(None));
+        assert!(plain("-x").is_err());
+        assert!(plain("--no-size").is_err());
+        let own = parse(&words("-p --no-size"), &mut |name| name == "no-size");
+        assert_eq!(own, Ok(Some(Form::Parseable)));
     }
 }

@@ -1,13 +1,24 @@
 //! `zoneadm snapshots`.
 
+use std::cell::Cell;
+
 use cli::table::Column;
-use zone::snapshots::{Row, snapshots};
+use zone::snapshots::{Figures, Row, snapshots};
 
 use crate::call::Call;
 use crate::listing::{self, Form};
 
 pub fn run(call: &Call) -> u8 {
-    listing::run(call, snapshots, |rows, form, zones| {
+    let figures = Cell::new(Figures::Sizes);
+    let mut takes = |option: &str| {
+        let is_known = option == "no-size";
+        if is_known {
+            figures.set(Figures::NoSizes);
+        }
+        is_known
+    };
+    let rows = |host: &_, zone: &_| snapshots(host, zone, figures.get());
+    listing::run_with(call, &mut takes, rows, |rows, form, zones| {
         render(rows, form, zones > 1)
     })
 }
@@ -19,10 +30,10 @@ fn render(rows: &[Row], form: Form, many: bool) -> String {
     if form == Form::Parseable {
         let line = |row: &Row| {
             let name = listing::field(&row.name);
-            format!(
-                "{}:{name}:{}:{}:{}:{}\n",
-                row.zone, row.created, row.layers, row.used_bytes, row.referenced_bytes
-            )
+            let number = |bytes: Option<u64>| bytes.map(|n| n.to_string()).unwrap_or_default();
+            let (used, all) = (number(row.used_bytes), number(row.referenced_bytes));
+            let (created, layers) = (row.created, row.layers);
+            format!("{}:{name}:{created}:{layers}:{used}:{all}\n", row.zone)
         };
         return rows.iter().map(line).collect();
     }
@@ -39,12 +50,16 @@ fn render(rows: &[Row], form: Form, many: bool) -> String {
             row.name.clone(),
             cli::units::utc(row.created),
             row.layers.to_string(),
-            cli::units::bytes(row.used_bytes),
-            cli::units::bytes(row.referenced_bytes),
+            size(row.used_bytes),
+            size(row.referenced_bytes),
         ];
         table.row(listing::row(many, &row.zone, cells));
     }
     table.render()
+}
+
+fn size(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "-".to_owned(), cli::units::bytes)
 }
 
 #[cfg(test)]
@@ -58,8 +73,8 @@ mod tests {
             name: "a:b".into(),
             created: 1_763_674_377,
             layers: 2,
-            used_bytes: 0,
-            referenced_bytes: 13_000_000,
+            used_bytes: Some(0),
+            referenced_bytes: Some(13_000_000),
         };
         let with = |form, many| render(std::slice::from_ref(&row), form, many);
         assert_eq!(
@@ -73,5 +88,14 @@ mod tests {
             "web:a\\:b:1763674377:2:0:13000000\n"
         );
         assert!(with(Form::Json, false).contains("\"used_bytes\": 0"));
+        let row = Row {
+            used_bytes: None,
+            referenced_bytes: None,
+            ..row
+        };
+        let with = |form| render(std::slice::from_ref(&row), form, false);
+        assert_eq!(with(Form::Parseable), "web:a\\:b:1763674377:2::\n");
+        assert!(with(Form::Columns).ends_with("2        -        -\n"));
+        assert!(with(Form::Json).contains("\"used_bytes\": null"));
     }
 }

@@ -329,11 +329,12 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "snapshots",
-        form: "snapshots [-p | -j]",
+        form: "snapshots [-p | -j] [--no-size]",
         help: "Lists the zone's snapshots, the oldest first: the time, the number of layers, the\n\
                space that removing it would free, and the size of all its layers.\n\
                \t-p  for programs: zonename:snapshot:seconds since 1970:layers:bytes:bytes\n\
-               \t-j  as JSON",
+               \t-j  as JSON\n\
+               \t--no-size  without the sizes, which may have to be found first",
         examples: &[
             "zoneadm -z web1 snapshots",
             "zoneadm -z 'web*' snapshots -j",

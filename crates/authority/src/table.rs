@@ -200,7 +200,17 @@ pub(crate) const ZONEADM: &[Verb] = &[
         needs: &[Liveconfig, Manage],
         ..manage("apply", &[DRY_RUN, flag('q')], Rest::Nothing)
     },
-    view("snapshots", SEES_CONTENT),
+    Verb {
+        options: &[
+            flag('p'),
+            Opt {
+                long: Some("json"),
+                ..flag('j')
+            },
+            long("no-size", Value::None),
+        ],
+        ..view("snapshots", SEES_CONTENT)
+    },
     Verb {
         name: "diff",
         options: &[Opt {

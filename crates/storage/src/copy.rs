@@ -149,14 +149,7 @@ impl<'a> Copier<'a> {
     }
 
     fn file(&mut self, from: &Folder, to: &Folder, name: &OsStr, stat: &Stat) -> Result<()> {
-        let source = rustix::fs::openat2(
-            from,
-            name,
-            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOATIME,
-            Mode::empty(),
-            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV,
-        )
-        .map_err(|e| from.fail("open", name, e))?;
+        let source = open_file(from, name)?;
         let target = rustix::fs::openat(
             to,
             name,
@@ -196,6 +189,24 @@ impl<'a> Copier<'a> {
             at = end.max(start + 1);
         }
         Ok(())
+    }
+}
+
+/// Opens a file of a top or layer for reading. Fails with ESTALE for an object of another kind, which
+/// a running zone may have put in place of the file.
+pub(crate) fn open_file(at: &Folder, name: &OsStr) -> Result<OwnedFd> {
+    let file = rustix::fs::openat2(
+        at,
+        name,
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOATIME | OFlags::NONBLOCK,
+        Mode::empty(),
+        ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV,
+    )
+    .map_err(|e| at.fail("open", name, e))?;
+    let stat = rustix::fs::fstat(&file).map_err(|e| at.fail("fstat", name, e))?;
+    match kind(&stat) {
+        FileType::RegularFile => Ok(file),
+        _ => Err(at.fail("open", name, Errno::STALE)),
     }
 }
 

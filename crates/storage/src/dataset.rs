@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::form::Form;
 use crate::layout::{LINK, ROOT, SNAPSHOTS, TOPS, VOLUME};
+use crate::size::Found;
 use crate::stack::Stack;
 use crate::usage::Usage;
 use crate::{crash, fstype, remove};
@@ -185,9 +186,22 @@ impl Dataset {
         rustix::fs::syncfs(&self.zonepath).map_err(|e| self.zonepath.fail("syncfs", "", e))
     }
 
-    /// Returns the space that this dataset uses. Walks through all of its files.
+    /// Returns the space that this dataset uses. Walks through all files of the top.
     pub fn usage(&self) -> Result<Usage> {
-        crate::usage::of(&self.stack()?)
+        let (own_bytes, own_files) = crate::usage::tree(&self.top_paths()?.0)?;
+        let chain = match self.bond()? {
+            Some(bond) => bond.layer.chain()?,
+            None => Vec::new(),
+        };
+        Ok(Usage {
+            own_bytes,
+            own_files,
+            shared_bytes: {
+                let bytes = chain.iter().map(|layer| layer.bytes(Found::Return));
+                bytes.sum::<Result<u64>>()?
+            },
+            layers: chain.len(),
+        })
     }
 
     pub(crate) fn at(zonepath: Folder) -> Self {

@@ -85,6 +85,9 @@ pub trait Driver: Debug + Send + Sync {
     /// Returns the space that a snapshot uses.
     fn snapshot_usage(&self, zonepath: &Path, name: &Name) -> Result<SnapshotUsage>;
 
+    /// Returns the snapshots of a dataset with the space that each uses, the oldest first.
+    fn snapshot_usages(&self, zonepath: &Path) -> Result<Vec<(Snapshot, SnapshotUsage)>>;
+
     /// Removes a snapshot.
     fn destroy_snapshot(&self, zonepath: &Path, name: &Name) -> Result<()>;
 
@@ -212,6 +215,10 @@ impl Driver for Layered {
 
     fn snapshot_usage(&self, zonepath: &Path, name: &Name) -> Result<SnapshotUsage> {
         Dataset::open(zonepath)?.snapshot_usage(name)
+    }
+
+    fn snapshot_usages(&self, zonepath: &Path) -> Result<Vec<(Snapshot, SnapshotUsage)>> {
+        Dataset::open(zonepath)?.snapshot_usages()
     }
 
     fn destroy_snapshot(&self, zonepath: &Path, name: &Name) -> Result<()> {

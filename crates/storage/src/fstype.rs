@@ -3,12 +3,23 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use rustix::fs::FsWord;
+
 use crate::error::Result;
 use crate::folder::Folder;
+
+const XFS: FsWord = 0x5846_5342;
+const BTRFS: FsWord = 0x9123_683E;
+const BCACHEFS: FsWord = 0xca45_1a4e;
 
 /// Returns the type name of the file system that holds a folder.
 pub fn name_at(path: &Path) -> Result<String> {
     Ok(name(&Folder::open(path)?))
+}
+
+/// Returns true if files of the file system can share blocks.
+pub(crate) fn shares_blocks(of: impl AsFd) -> bool {
+    rustix::fs::fstatfs(of).is_ok_and(|vfs| matches!(vfs.f_type, XFS | BTRFS | BCACHEFS))
 }
 
 /// Returns the type name of the file system that holds an open file or folder, or the type number

@@ -447,6 +447,7 @@ impl Layers {
         let mut garbage = Vec::new();
         let mut merged: Option<PathBuf> = None;
         for (n, lower) in layers.iter().enumerate() {
+            lower.note_links()?;
             let lower = lower.tree()?;
             let Some(upper) = merged.take() else {
                 merged = Some(lower);

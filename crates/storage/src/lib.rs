@@ -136,6 +136,7 @@ mod relocate;
 mod remove;
 mod repair;
 mod sha256;
+mod size;
 mod small;
 mod snapshot;
 pub mod sparse;

@@ -45,7 +45,8 @@ use crate::id::Id;
 use crate::layers::{AtWork, LayerPath, Layers, dataset_ref};
 use crate::layout::{BACK, DEAD, HALF, HALF_PATH, LINK, SNAPSHOTS};
 use crate::name::Name;
-use crate::{crash, project, remove, usage};
+use crate::size::{Found, Neighbours};
+use crate::{crash, project, remove};
 
 /// The name of the link whose text is the creation time of a snapshot.
 const CREATED: &str = "created";
@@ -64,7 +65,8 @@ pub struct Snapshot {
 /// The disk space that is allocated for a snapshot, in bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotUsage {
-    /// Bytes in layers that only this snapshot needs, which its removal frees.
+    /// Bytes that the removal of this snapshot frees: those in layers that only this snapshot needs,
+    /// without files and blocks that these layers share with others.
     pub own_bytes: u64,
     /// Bytes in all layers of the snapshot.
     pub all_bytes: u64,
@@ -97,8 +99,8 @@ pub enum Method {
 impl Dataset {
     /// Makes a snapshot of a halted zone's dataset: seals the top and keeps the layer.
     ///
-    /// The duration does not depend on the number of files, except if the chain of layers then has
-    /// more than [`crate::MERGE_DEPTH`] layers, because layers are then merged.
+    /// No file is copied. Each file of the top is looked at once, for the size of the snapshot. If
+    /// the chain of layers then has more than [`crate::MERGE_DEPTH`] layers, layers are merged.
     pub fn snapshot(&self, name: &Name) -> Result<()> {
         self.snapshot_made(name, SystemTime::now())
     }
@@ -112,7 +114,10 @@ impl Dataset {
         self.make_half_at(&layer, id, created)?;
         Folder::open(&layer.refs())?.link(dataset_ref(id), self.snapshot_place(&layer, name))?;
         crash::point();
-        self.keep(name)
+        self.keep(name)?;
+        crash::point();
+        self.note_sizes();
+        Ok(())
     }
 
     /// Copies the top of a running zone whose processes are frozen. The copy has the content that
@@ -194,33 +199,64 @@ impl Dataset {
 
     /// Returns the snapshots of the dataset, the oldest first.
     pub fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        let all = self.snapshots_on_layers()?.into_iter();
+        Ok(all.map(|(snapshot, _)| snapshot).collect())
+    }
+
+    /// Returns the snapshots of the dataset with their topmost layers, the oldest first.
+    pub(crate) fn snapshots_on_layers(&self) -> Result<Vec<(Snapshot, LayerPath)>> {
         let mut all = Vec::new();
         for folder in self.snapshot_folders()? {
             let name = folder.zonepath().file_name().and_then(Name::parse);
             let (Some(name), Some(bond)) = (name, folder.bond()?) else {
                 continue;
             };
-            all.push(Snapshot {
+            let snapshot = Snapshot {
                 name,
                 created: folder.created()?,
                 depth: bond.layer.chain()?.len(),
-            });
+            };
+            all.push((snapshot, bond.layer));
         }
-        all.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
+        all.sort_by(|(a, _), (b, _)| (a.created, &a.name).cmp(&(b.created, &b.name)));
         Ok(all)
     }
 
-    /// Returns the space of a snapshot. Walks through all layers of the snapshot.
+    /// Returns the space of a snapshot. Reads the files of those layers only whose sizes are not
+    /// stored yet.
     pub fn snapshot_usage(&self, name: &Name) -> Result<SnapshotUsage> {
-        let mut usage = SnapshotUsage::default();
-        let mut alone = true;
-        for layer in self.find_snapshot(name)?.layer.chain()? {
-            let bytes = usage::tree(&layer.tree()?)?.0;
-            alone = alone && Folder::open(&layer.refs())?.entries()?.len() == 1;
-            usage.all_bytes += bytes;
-            usage.own_bytes += if alone { bytes } else { 0 };
+        let known = self.snapshots_on_layers()?;
+        let at = known.iter().position(|(one, _)| one.name == *name);
+        let at = at.ok_or_else(|| Error::NoSnapshot {
+            name: name.to_string(),
+        })?;
+        usage_at(&known, at, Found::Return)
+    }
+
+    /// Returns the snapshots with their space, the oldest first, as [`Dataset::snapshot_usage`].
+    pub fn snapshot_usages(&self) -> Result<Vec<(Snapshot, SnapshotUsage)>> {
+        self.usages(Found::Return)
+    }
+
+    fn usages(&self, found: Found) -> Result<Vec<(Snapshot, SnapshotUsage)>> {
+        let known = self.snapshots_on_layers()?;
+        let all = (0..known.len()).map(|at| {
+            let usage = usage_at(&known, at, found)?;
+            Ok((known[at].0.clone(), usage))
+        });
+        all.collect()
+    }
+
+    /// Stores the sizes of the dataset's layers and snapshots, so that lists need not find them. A
+    /// failure does no harm: the next list finds the sizes.
+    pub fn note_sizes(&self) {
+        let chain = self
+            .bond()
+            .and_then(|bond| bond.map_or(Ok(Vec::new()), |b| b.layer.chain()));
+        for layer in chain.unwrap_or_default() {
+            let _ = layer.bytes(Found::Store);
         }
-        Ok(usage)
+        let _ = self.usages(Found::Store);
     }
 
     /// Removes a snapshot, and the layers that only this snapshot needs.
@@ -233,7 +269,9 @@ impl Dataset {
             crash::point();
             self.drop_half()?
         };
-        bury_all(&graves)
+        bury_all(&graves)?;
+        self.note_sizes();
+        Ok(())
     }
 
     /// Returns the dataset to the state of a snapshot and discards all later changes of the root.
@@ -390,7 +428,7 @@ impl Dataset {
         self.make_half_at(layer, id, SystemTime::now())
     }
 
-    /// Runs [`Dataset::make_half_of`] for a snapshot with another creation time.
+    /// Makes a snapshot with this creation time, which is not valid before [`Dataset::keep`].
     pub(crate) fn make_half_at(
         &self,
         layer: &LayerPath,
@@ -458,6 +496,26 @@ impl TopCopy {
     pub fn discard(self) {
         let _ = remove::bury(&self.tree);
     }
+}
+
+/// Returns the space of one of a zone's snapshots, which are sorted by time.
+fn usage_at(known: &[(Snapshot, LayerPath)], at: usize, found: Found) -> Result<SnapshotUsage> {
+    let topmost = &known[at].1;
+    let other = |(_, layer): &&(Snapshot, LayerPath)| layer != topmost;
+    let neighbours = Neighbours {
+        before: known[..at].iter().rev().find(other).map(|(_, layer)| layer),
+        after: known[at + 1..].iter().find(other).map(|(_, layer)| layer),
+    };
+    let mut usage = SnapshotUsage::default();
+    let mut alone = true;
+    for layer in topmost.chain()? {
+        alone = alone && Folder::open(&layer.refs())?.entries()?.len() == 1;
+        usage.all_bytes += layer.bytes(found)?;
+        if alone {
+            usage.own_bytes += layer.own_bytes(neighbours, found)?;
+        }
+    }
+    Ok(usage)
 }
 
 fn bury_all(graves: &[PathBuf]) -> Result<()> {

@@ -217,14 +217,24 @@ impl Driver for Zfs {
     }
 
     fn snapshots(&self, zonepath: &Path) -> Result<Vec<Snapshot>> {
+        let all = self.snapshot_usages(zonepath)?.into_iter();
+        Ok(all.map(|(snapshot, _)| snapshot).collect())
+    }
+
+    fn snapshot_usages(&self, zonepath: &Path) -> Result<Vec<(Snapshot, SnapshotUsage)>> {
         let (place, _, _lock) = Place::open(zonepath)?;
         let known = |shot: Shot| {
             let since = Duration::from_secs(shot.created);
-            Some(Snapshot {
+            let snapshot = Snapshot {
                 name: shot.named()?,
                 created: SystemTime::UNIX_EPOCH.checked_add(since)?,
                 depth: 0,
-            })
+            };
+            let usage = SnapshotUsage {
+                own_bytes: shot.used,
+                all_bytes: shot.referenced,
+            };
+            Some((snapshot, usage))
         };
         Ok(place.named_shots()?.into_iter().filter_map(known).collect())
     }

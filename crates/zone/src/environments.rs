@@ -73,7 +73,7 @@ pub struct Row {
     pub created: u64,
 }
 
-/// Lists the boot environments of a zone, the oldest first. Reads the sizes of all their files.
+/// Lists the boot environments of a zone, the oldest first.
 ///
 /// # Errors
 /// Fails with [`Error::Refused`] for a zone without a root, and for a zone whose root has no
@@ -100,7 +100,7 @@ pub fn list(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
         created: active.created.unwrap_or_else(|| made(&zonepath)),
         name: active.name.to_string(),
     }];
-    for one in dataset.snapshots()? {
+    for (one, usage) in dataset.snapshot_usages()? {
         // During an interrupted switch, a snapshot may have the name of the active boot
         // environment, which is listed already.
         if one.name == active.name {
@@ -111,7 +111,7 @@ pub fn list(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
             active_now: false,
             active_on_reboot: one.name == next,
             mountpoint: marks.mounted(&one.name)?.map(|at| at.shown()),
-            space_bytes: dataset.snapshot_usage(&one.name)?.own_bytes,
+            space_bytes: usage.own_bytes,
             policy: "static",
             created: seconds(one.created),
             name: one.name.to_string(),

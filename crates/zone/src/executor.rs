@@ -255,7 +255,9 @@ impl Work<'_> {
             // If a zone must be frozen for its snapshot, the verb itself makes the snapshot.
             Step::Snapshot { path, name } => Ok(driver_at(path)?.snapshot(path, &name.parse()?)?),
             Step::SealRoot { path } => {
-                Dataset::open(path)?.seal()?;
+                let dataset = Dataset::open(path)?;
+                dataset.seal()?;
+                dataset.note_sizes();
                 Ok(())
             }
             Step::MergeLayers { path, most } => {

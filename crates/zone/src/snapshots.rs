@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use model::verb::Admission;
 use model::{Verb, ZoneName};
 use serde::Serialize;
-use storage::driver_at;
+use storage::{Snapshot, SnapshotUsage, driver_at};
 use store::index::Index;
 
 use host::{Error, Host};
@@ -21,17 +21,28 @@ pub struct Row {
     pub created: u64,
     /// Number of layers of the snapshot.
     pub layers: usize,
-    /// Number of bytes that the removal of the snapshot frees.
-    pub used_bytes: u64,
-    /// Number of bytes in all layers of the snapshot, including shared layers.
-    pub referenced_bytes: u64,
+    /// Number of bytes that the removal of the snapshot frees; `None` without sizes.
+    pub used_bytes: Option<u64>,
+    /// Number of bytes in all layers of the snapshot, including shared layers; `None` without
+    /// sizes.
+    pub referenced_bytes: Option<u64>,
 }
 
-/// Lists the snapshots of a zone, the oldest first. Reads the sizes of all their files.
+/// The figures of a list of snapshots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figures {
+    /// Names, times and sizes. A size that is not stored yet costs a walk through the files of a
+    /// layer.
+    Sizes,
+    /// Names and times. This never depends on the number of files.
+    NoSizes,
+}
+
+/// Lists the snapshots of a zone, the oldest first.
 ///
 /// # Errors
 /// Fails with [`Error::Refused`] if the zone has no root.
-pub fn snapshots(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
+pub fn snapshots(host: &Host, zone: &ZoneName, figures: Figures) -> Result<Vec<Row>, Error> {
     let index = Index::load(&host.root)?;
     let entry = index.get(zone)?;
     let (state, _) = subject::state(host, entry)?;
@@ -40,17 +51,25 @@ pub fn snapshots(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
     }
     let zonepath = host.root.path(&entry.zonepath);
     let driver = driver_at(&zonepath)?;
-    let row = |one: storage::Snapshot| -> Result<Row, Error> {
-        let usage = driver.snapshot_usage(&zonepath, &one.name)?;
+    let row = |one: Snapshot, usage: Option<SnapshotUsage>| {
         let since = one.created.duration_since(SystemTime::UNIX_EPOCH);
-        Ok(Row {
+        Row {
             zone: zone.to_string(),
             name: one.name.to_string(),
             created: since.unwrap_or_default().as_secs(),
             layers: one.depth,
-            used_bytes: usage.own_bytes,
-            referenced_bytes: usage.all_bytes,
-        })
+            used_bytes: usage.map(|usage| usage.own_bytes),
+            referenced_bytes: usage.map(|usage| usage.all_bytes),
+        }
     };
-    driver.snapshots(&zonepath)?.into_iter().map(row).collect()
+    Ok(match figures {
+        Figures::Sizes => {
+            let all = driver.snapshot_usages(&zonepath)?.into_iter();
+            all.map(|(one, usage)| row(one, Some(usage))).collect()
+        }
+        Figures::NoSizes => {
+            let all = driver.snapshots(&zonepath)?.into_iter();
+            all.map(|one| row(one, None)).collect()
+        }
+    })
 }

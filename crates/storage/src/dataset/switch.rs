@@ -96,6 +96,7 @@ impl Dataset {
         layer: &LayerPath,
         choose: impl FnOnce(&Folder) -> Result<()>,
     ) -> Result<()> {
+        layer.note_links()?;
         let tree = layer.tree()?;
         let top = self.open_top()?;
         // The files of the other layer cannot be linked into a project. The seal gives the next top
@@ -138,7 +139,10 @@ impl Dataset {
             } else {
                 let (layers, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
                 let (tree, garbage) = match own.as_slice() {
-                    [one] => layers.copy_of(&one.tree()?)?,
+                    [one] => {
+                        one.note_links()?;
+                        layers.copy_of(&one.tree()?)?
+                    }
                     several => layers.merge(several, true)?,
                 };
                 graves.extend(garbage);

@@ -97,7 +97,8 @@ impl Marks {
         let (name, created) = text.split_once(' ').unwrap_or((&text, ""));
         Ok(Active {
             name: self.name("active", name)?,
-            created: created.parse().ok(),
+            // Earlier versions stored 0 for a time that they could not read.
+            created: created.parse().ok().filter(|created| *created > 0),
         })
     }
 
