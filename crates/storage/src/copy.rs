@@ -33,6 +33,9 @@ pub struct Copied {
     pub shared_bytes: u64,
     /// Number of bytes in regular files that were copied.
     pub copied_bytes: u64,
+    /// Number of entries that are further names of unchanged files in the last snapshot. `entries`
+    /// does not count these.
+    pub linked: u64,
 }
 
 /// Number of bytes after which a copy of a large file reports its progress.
@@ -50,6 +53,9 @@ pub(crate) struct Copier<'a> {
     /// True if each copy replaces its original. The count of names of an original then falls with
     /// each copy, so the last name may belong to a file that was copied already.
     replaces: bool,
+    /// True if a running zone may have dirty pages of the originals: these are written to disk
+    /// before the copy, so that a later store through a mapping sets the change time.
+    flushes: bool,
     pub(crate) done: Copied,
     watch: Option<Watch<'a>>,
 }
@@ -70,6 +76,7 @@ impl<'a> Copier<'a> {
         Self {
             links,
             replaces: false,
+            flushes: false,
             done: Copied::default(),
             watch: None,
         }
@@ -80,6 +87,16 @@ impl<'a> Copier<'a> {
         Self {
             done,
             watch: Some(watch),
+            ..Self::new(links)
+        }
+    }
+
+    /// Runs [`Copier::new`] for the files of a running zone, which may be changed and replaced
+    /// during the copy. Continues the count of `done`.
+    pub(crate) fn flushing(links: Folder, done: Copied) -> Self {
+        Self {
+            flushes: true,
+            done,
             ..Self::new(links)
         }
     }
@@ -120,22 +137,19 @@ impl<'a> Copier<'a> {
             }
         }
         // The attributes are set last, because creating files in the folder changes its times.
-        let all = xattrs(from).map_err(|e| from.fail("getxattr", "", e))?;
-        let stat = rustix::fs::fstat(from).map_err(|e| from.fail("fstat", "", e))?;
-        dress(to, &stat, &all).map_err(|e| to.fail("set attributes of", "", e))
+        dress_folder(from, to)
     }
 
-    /// Copies the object `name`, which is not a folder.
-    pub(crate) fn entry(&mut self, from: &Folder, to: &Folder, name: &OsStr) -> Result<()> {
-        let stat = stat(from, name)?;
+    /// Copies the object `name`, which is not a folder. Returns its properties before the copy.
+    pub(crate) fn entry(&mut self, from: &Folder, to: &Folder, name: &OsStr) -> Result<Stat> {
+        let mut stat = stat(from, name)?;
         let several = stat.st_nlink > 1;
-        let number = OsString::from(format!("{:x}-{:x}", stat.st_dev, stat.st_ino));
-        if (several || self.replaces) && relink(&self.links, &number, to, name)? {
+        if (several || self.replaces) && self.again(to, name, &stat)? {
             self.done.entries += 1;
-            return Ok(());
+            return Ok(stat);
         }
         match kind(&stat) {
-            FileType::RegularFile => self.file(from, to, name, &stat)?,
+            FileType::RegularFile => self.file(from, to, name, &mut stat)?,
             other => special(from, to, name, &stat, other)?,
         }
         self.done.entries += 1;
@@ -143,13 +157,28 @@ impl<'a> Copier<'a> {
         if several {
             // linkat fails if the file has reached its maximum number of names. The next name then
             // becomes a separate file.
-            let _ = rustix::fs::linkat(to, name, &self.links, &number, AtFlags::empty());
+            self.remember(to, name, &stat);
         }
-        Ok(())
+        Ok(stat)
     }
 
-    fn file(&mut self, from: &Folder, to: &Folder, name: &OsStr, stat: &Stat) -> Result<()> {
+    /// Makes the names that a file gets later in this copy links to its copy `name`.
+    pub(crate) fn remember(&self, to: &Folder, name: &OsStr, stat: &Stat) {
+        let _ = rustix::fs::linkat(to, name, &self.links, number(stat), AtFlags::empty());
+    }
+
+    /// Gives a file that was copied already the additional name `name`. Returns false if the file
+    /// was not copied yet.
+    pub(crate) fn again(&self, to: &Folder, name: &OsStr, stat: &Stat) -> Result<bool> {
+        relink(&self.links, &number(stat), to, name)
+    }
+
+    fn file(&mut self, from: &Folder, to: &Folder, name: &OsStr, stat: &mut Stat) -> Result<()> {
         let source = open_file(from, name)?;
+        if self.flushes {
+            *stat = flush(&source).map_err(|e| from.fail("sync_file_range", name, e))?;
+        }
+        let stat = &*stat;
         let target = rustix::fs::openat(
             to,
             name,
@@ -208,6 +237,34 @@ pub(crate) fn open_file(at: &Folder, name: &OsStr) -> Result<OwnedFd> {
         FileType::RegularFile => Ok(file),
         _ => Err(at.fail("open", name, Errno::STALE)),
     }
+}
+
+/// Writes the dirty pages of a file to disk, and returns its properties after that. The kernel
+/// write-protects clean pages in mappings, so that the next store sets the change time.
+pub(crate) fn flush(file: &OwnedFd) -> std::io::Result<Stat> {
+    sys::write_out(file, true)?;
+    Ok(rustix::fs::fstat(file)?)
+}
+
+/// Returns the name of a file in the folder of extra links.
+fn number(stat: &Stat) -> OsString {
+    OsString::from(format!("{:x}-{:x}", stat.st_dev, stat.st_ino))
+}
+
+/// Gives the folder `to` the attributes of `from`, and removes all others.
+pub(crate) fn dress_folder(from: &Folder, to: &Folder) -> Result<()> {
+    let all = xattrs(from).map_err(|e| from.fail("getxattr", "", e))?;
+    let stat = rustix::fs::fstat(from).map_err(|e| from.fail("fstat", "", e))?;
+    let dress = || -> rustix::io::Result<()> {
+        for name in xattrs(to)?.into_keys() {
+            // Labels of security modules belong to every file, and cannot be removed.
+            if !all.contains_key(&name) && !name.starts_with(b"security.") {
+                rustix::fs::fremovexattr(to, OsStr::from_bytes(&name))?;
+            }
+        }
+        dress(to, &stat, &all)
+    };
+    dress().map_err(|e| to.fail("set attributes of", "", e))
 }
 
 fn stat(at: &Folder, name: &OsStr) -> Result<Stat> {

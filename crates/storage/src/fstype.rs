@@ -8,6 +8,7 @@ use rustix::fs::FsWord;
 use crate::error::Result;
 use crate::folder::Folder;
 
+const EXT4: FsWord = 0xEF53;
 const XFS: FsWord = 0x5846_5342;
 const BTRFS: FsWord = 0x9123_683E;
 const BCACHEFS: FsWord = 0xca45_1a4e;
@@ -15,6 +16,12 @@ const BCACHEFS: FsWord = 0xca45_1a4e;
 /// Returns the type name of the file system that holds a folder.
 pub fn name_at(path: &Path) -> Result<String> {
     Ok(name(&Folder::open(path)?))
+}
+
+/// Returns true if the file system sets the change time of a file at every change, also at the first
+/// store to a clean page through a mapping. tmpfs does not.
+pub(crate) fn tells_changes(of: impl AsFd) -> bool {
+    rustix::fs::fstatfs(of).is_ok_and(|vfs| matches!(vfs.f_type, EXT4 | XFS | BTRFS))
 }
 
 /// Returns true if files of the file system can share blocks.

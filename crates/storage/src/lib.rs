@@ -135,6 +135,7 @@ mod quota;
 mod relocate;
 mod remove;
 mod repair;
+mod running;
 mod sha256;
 mod size;
 mod small;

@@ -221,7 +221,7 @@ impl Merger {
     /// Links a file or whiteout into `out` under its name.
     fn link(&self, from: &Folder, out: &Folder, name: &OsStr) -> Result<()> {
         if self.is_of_cron(from, name) {
-            return self.copier.borrow_mut().entry(from, out, name);
+            return self.copy(from, out, name);
         }
         match rustix::fs::linkat(from, name, out, name, AtFlags::empty()) {
             Ok(()) => Ok(()),
@@ -231,9 +231,13 @@ impl Merger {
                 rustix::fs::mknodat(out, name, FileType::CharacterDevice, Mode::empty(), 0)
                     .map_err(|e| out.fail("mknod", name, e))
             }
-            Err(Errno::XDEV | Errno::MLINK) => self.copier.borrow_mut().entry(from, out, name),
+            Err(Errno::XDEV | Errno::MLINK) => self.copy(from, out, name),
             Err(e) => Err(from.fail("link", name, e)),
         }
+    }
+
+    fn copy(&self, from: &Folder, out: &Folder, name: &OsStr) -> Result<()> {
+        self.copier.borrow_mut().entry(from, out, name).map(drop)
     }
 
     /// Returns true if `name` leads to a file that cron(8) reads: a table or a folder of tables.
@@ -243,14 +247,17 @@ impl Merger {
             .iter()
             .find_map(|root| from.path().strip_prefix(root).ok());
         let names = inside.into_iter().flat_map(Path::iter).chain([name]);
-        names
-            .into_iter()
-            .any(|name| name.as_bytes().starts_with(b"cron"))
+        names.into_iter().any(is_cron)
     }
 
     fn beyond(&self, path: PathBuf) -> Option<PathBuf> {
         (self.below == Below::More).then_some(path)
     }
+}
+
+/// Returns true if a name in a path makes it a path of cron(8).
+pub(crate) fn is_cron(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b"cron")
 }
 
 enum Kind {

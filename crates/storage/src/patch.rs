@@ -310,7 +310,8 @@ fn alike(a: &Folder, b: &Folder, name: &OsStr, (one, other): (&Stat, &Stat)) -> 
     }
 }
 
-fn same_content(a: &mut std::fs::File, b: &mut std::fs::File) -> std::io::Result<bool> {
+/// Returns true if two files have the same content from their positions on.
+pub(crate) fn same_content(a: &mut std::fs::File, b: &mut std::fs::File) -> std::io::Result<bool> {
     let (mut one, mut other) = (vec![0; COMPARED_BYTES], vec![0; COMPARED_BYTES]);
     loop {
         let length = a.read(&mut one)?;
