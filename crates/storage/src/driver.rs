@@ -11,7 +11,7 @@ use crate::folder::Folder;
 use crate::form::Form;
 use crate::fullness::{self, Fullness};
 use crate::name::Name;
-use crate::snapshot::{Snapshot, SnapshotUsage, TopCopy};
+use crate::snapshot::{Snapshot, SnapshotUsage};
 use crate::stack::Stack;
 use crate::usage::Usage;
 
@@ -63,17 +63,15 @@ pub trait Driver: Debug + Send + Sync {
         true
     }
 
-    /// Returns true if a running zone must be paused for a snapshot, see [`Driver::copy_top`]. If
+    /// Returns true if a running zone must be paused for a snapshot, see [`Dataset::copy_top`]. If
     /// false, the snapshot of a running zone is made like that of a halted zone.
     fn stops_for_snapshots(&self) -> bool {
         true
     }
 
-    /// Copies the top of a running zone that is paused.
-    fn copy_top(&self, zonepath: &Path) -> Result<TopCopy>;
-
-    /// Makes a snapshot from the copy that [`Driver::copy_top`] returned. The zone may run again.
-    fn snapshot_of_copy(&self, zonepath: &Path, name: &Name, copy: TopCopy) -> Result<()>;
+    /// Returns a snapshot whose content is that of the zone's root, or `None` if the root may have
+    /// changed, see [`Dataset::unchanged_since`]. The zone may run.
+    fn unchanged_since(&self, zonepath: &Path) -> Result<Option<Name>>;
 
     /// Returns the snapshots of a dataset, the oldest first.
     fn snapshots(&self, zonepath: &Path) -> Result<Vec<Snapshot>>;
@@ -197,12 +195,8 @@ impl Driver for Layered {
         Dataset::open(zonepath)?.snapshot(name)
     }
 
-    fn copy_top(&self, zonepath: &Path) -> Result<TopCopy> {
-        Dataset::open(zonepath)?.copy_top()
-    }
-
-    fn snapshot_of_copy(&self, zonepath: &Path, name: &Name, copy: TopCopy) -> Result<()> {
-        Dataset::open(zonepath)?.snapshot_of_copy(name, copy)
+    fn unchanged_since(&self, zonepath: &Path) -> Result<Option<Name>> {
+        Dataset::open(zonepath)?.unchanged_since()
     }
 
     fn snapshots(&self, zonepath: &Path) -> Result<Vec<Snapshot>> {

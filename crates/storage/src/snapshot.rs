@@ -15,10 +15,7 @@
 //! | snapshot | seal the top | as for a seal |
 //! | | make `.half`, with its reference on the layer | `.half`, removed when opened |
 //! | | **rename `.half` to `snapshots/<name>`** | - |
-//! | of a running zone | copy the top to `.dead` | garbage, removed by `collect` |
-//! | | make `.half`, then the layer that it names, without tree, with its reference | `.half`, removed with the layer when opened |
-//! | | rename the copy into the layer | the same |
-//! | | **rename `.half` to `snapshots/<name>`** | - |
+//! | of a running zone | see `running.rs` | |
 //! | destroy | **rename `snapshots/<name>` to `.half`** | `.half`, removed when opened |
 //! | | drop its reference, remove `.half` | the same |
 //! | rollback | make `root.new` like the layer's root | `root.new`, removed when opened |
@@ -36,13 +33,11 @@ use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 
 use crate::attributes::Attributes;
-use crate::copy::{Copied, Copier};
 use crate::dataset::{Bond, Dataset};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
-use crate::form::Form;
 use crate::id::Id;
-use crate::layers::{AtWork, LayerPath, Layers, dataset_ref};
+use crate::layers::{LayerPath, Layers, dataset_ref};
 use crate::layout::{BACK, DEAD, HALF, HALF_PATH, LINK, SNAPSHOTS};
 use crate::name::Name;
 use crate::size::{Found, Neighbours};
@@ -72,30 +67,6 @@ pub struct SnapshotUsage {
     pub all_bytes: u64,
 }
 
-/// A copy of the top of a running zone. The copy is garbage until it becomes a snapshot.
-#[derive(Debug)]
-pub struct TopCopy {
-    tree: PathBuf,
-    form: Form,
-    /// The number of copied files and bytes; zero if the file system copied the whole top at once.
-    pub copied: Copied,
-    /// The method of the copy.
-    pub method: Method,
-    // The mark that keeps `collect` from removing the copy, which no layer uses yet.
-    _shared: AtWork,
-}
-
-/// The methods to copy a top.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
-    /// A snapshot of a btrfs subvolume. The duration does not depend on the content.
-    Subvolume,
-    /// File by file, sharing the data blocks of each file.
-    Reflink,
-    /// File by file, copying the bytes of each file.
-    Plain,
-}
-
 impl Dataset {
     /// Makes a snapshot of a halted zone's dataset: seals the top and keeps the layer.
     ///
@@ -118,83 +89,6 @@ impl Dataset {
         crash::point();
         self.note_sizes();
         Ok(())
-    }
-
-    /// Copies the top of a running zone whose processes are frozen. The copy has the content that
-    /// the processes would find after a power failure.
-    pub fn copy_top(&self) -> Result<TopCopy> {
-        let (layers, shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
-        let form = self.form()?;
-        let dead = layers.graves()?;
-        let name = Id::random()?.to_string();
-        let tree = dead.path().join(&name);
-        let mut copy = TopCopy {
-            tree,
-            form,
-            copied: Copied::default(),
-            method: Method::Subvolume,
-            _shared: shared,
-        };
-        if form == Form::Volume {
-            let volume = self.zonepath.open_child(form.name())?;
-            sys::btrfs::snapshot_subvolume(&volume, &dead, OsStr::new(&name))
-                .map_err(|e| Error::io("make a snapshot of", volume.path(), e))?;
-            return Ok(copy);
-        }
-        let links = Id::random()?.to_string();
-        dead.make(&links)?;
-        dead.make(&name)?;
-        let mut copier = Copier::new(dead.open_child(&links)?);
-        let done = copier.folder(&self.open_top()?, &dead.open_child(&name)?);
-        copy.copied = copier.done;
-        copy.method = match copy.copied.copied_bytes {
-            0 if copy.copied.shared_bytes > 0 => Method::Reflink,
-            _ => Method::Plain,
-        };
-        remove::bury(&dead.path().join(&links))?;
-        match done {
-            Ok(()) => Ok(copy),
-            Err(e) => {
-                copy.discard();
-                Err(e)
-            }
-        }
-    }
-
-    /// Makes a snapshot from the copy that [`Dataset::copy_top`] returned. The zone may run again.
-    pub fn snapshot_of_copy(&self, name: &Name, copy: TopCopy) -> Result<()> {
-        let _lock = self.lock()?;
-        let made = self
-            .refuse_snapshot(name)
-            .and_then(|()| self.take_copy(name, &copy));
-        if made.is_err() {
-            copy.discard();
-        }
-        made
-    }
-
-    fn take_copy(&self, name: &Name, copy: &TopCopy) -> Result<()> {
-        let (layers, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
-        if copy.form == Form::Volume {
-            // The work folder is removed, because a copy-up that the freeze interrupted may have
-            // left a useless file in it.
-            remove::bury(&copy.tree.join(crate::WORK))?;
-        }
-        // The content of the files must be on disk before the snapshot is.
-        rustix::fs::syncfs(&layers.folder).map_err(|e| layers.folder.fail("syncfs", "", e))?;
-        let below = self.bond()?.map(|bond| bond.layer);
-        let id = Id::random()?;
-        let place = self.zonepath.path().join(SNAPSHOTS).join(name.as_str());
-        // The snapshot's link names the layer before the layer exists, so that the next open of the
-        // dataset finds the layer.
-        let layer = layers.reserve()?;
-        self.make_half_of(&layer, id)?;
-        if !layers.make_reserved(&layer, below.as_ref(), &dataset_ref(id), &place)? {
-            return Err(Error::Exists(layer.path()));
-        }
-        layers.take_up(&copy.tree, &layer, copy.form)?;
-        crash::point();
-        self.keep(name)
     }
 
     /// Returns the snapshots of the dataset, the oldest first.
@@ -423,11 +317,6 @@ impl Dataset {
         }
     }
 
-    /// Makes a snapshot that is not valid before [`Dataset::keep`].
-    fn make_half_of(&self, layer: &LayerPath, id: Id) -> Result<()> {
-        self.make_half_at(layer, id, SystemTime::now())
-    }
-
     /// Makes a snapshot with this creation time, which is not valid before [`Dataset::keep`].
     pub(crate) fn make_half_at(
         &self,
@@ -488,13 +377,6 @@ impl Dataset {
                 path: self.zonepath.path().join(CREATED),
                 text: text.to_string_lossy().into_owned(),
             })
-    }
-}
-
-impl TopCopy {
-    /// Removes the copy. `collect` removes the files that cannot be removed now.
-    pub fn discard(self) {
-        let _ = remove::bury(&self.tree);
     }
 }
 

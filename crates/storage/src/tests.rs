@@ -11,6 +11,7 @@ mod garbage;
 mod images;
 mod random;
 mod relocate;
+mod running;
 mod snapshots;
 mod switches;
 

@@ -65,7 +65,7 @@ use crate::folder::Folder;
 use crate::fullness::Fullness;
 use crate::layout::{ROOT, WORK};
 use crate::name::Name;
-use crate::snapshot::{Snapshot, SnapshotUsage, TopCopy};
+use crate::snapshot::{Snapshot, SnapshotUsage};
 use crate::stack::Stack;
 use crate::usage::Usage;
 use crate::zfs::property::{LINK, fail, is_on, number};
@@ -207,13 +207,9 @@ impl Driver for Zfs {
         false
     }
 
-    fn copy_top(&self, zonepath: &Path) -> Result<TopCopy> {
-        Err(fail(zonepath, "a snapshot on ZFS copies nothing"))
-    }
-
-    fn snapshot_of_copy(&self, zonepath: &Path, _name: &Name, copy: TopCopy) -> Result<()> {
-        copy.discard();
-        Err(fail(zonepath, "a snapshot on ZFS is not made of copies"))
+    // A snapshot on ZFS costs nothing, so it is made in any case.
+    fn unchanged_since(&self, _zonepath: &Path) -> Result<Option<Name>> {
+        Ok(None)
     }
 
     fn snapshots(&self, zonepath: &Path) -> Result<Vec<Snapshot>> {

@@ -272,7 +272,10 @@ impl Work<'_> {
             Step::DestroySnapshot { path, name } => {
                 Ok(driver_at(path)?.destroy_snapshot(path, &name.parse()?)?)
             }
-            Step::Freeze | Step::CopyTop { .. } | Step::Thaw => {
+            Step::ShareSnapshot { path, from, name } => {
+                Ok(Dataset::open(path)?.copy_snapshot(&from.parse()?, &name.parse()?)?)
+            }
+            Step::Freeze | Step::BeginCopy { .. } | Step::CompleteCopy { .. } | Step::Thaw => {
                 Err("only for running zones".into())
             }
             Step::Unpack { root, options } => self.unpack(root, options),

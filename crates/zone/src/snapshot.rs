@@ -3,8 +3,10 @@
 //!
 //! The top of a halted zone is turned into a layer, and nothing is copied. This is impossible for a
 //! running zone, because a mounted overlay continues to write to its top even after the top is
-//! renamed. So the top of a running zone is copied while the zone is frozen, and the copy becomes
-//! the layer.
+//! renamed. So the top of a running zone is copied: first while the zone runs, and then, while the
+//! zone is frozen, the files that have changed meanwhile. The copy becomes the layer. If no file has
+//! changed since the last snapshot, the new one gets the layer of that one, and the zone is not
+//! frozen.
 
 use limits::ZoneCgroups;
 use model::plan::{Step, ZonePlan};
@@ -85,8 +87,14 @@ fn carry_out(
     let driver = driver_at(&subject.zonepath)?;
     let running = subject.state != State::Installed;
     let stops = running && driver.stops_for_snapshots();
-    let mut plan = plan(subject, verb, name, stops);
-    if stops && verb == Verb::Snapshot {
+    let stops = stops && verb == Verb::Snapshot;
+    let same = match stops {
+        true => driver.unchanged_since(&subject.zonepath)?,
+        false => None,
+    };
+    let copies = stops && same.is_none();
+    let mut plan = plan(subject, verb, name, copies, same.as_ref());
+    if copies {
         // Many layers are merged first. For a halted zone the sealing of the top does this.
         plan.steps.splice(0..0, merge::before_snapshot(subject)?);
     }
@@ -114,7 +122,7 @@ fn carry_out(
         control::log::note(host, zone, &format!("snapshot {name} {what}"));
         Outcome::Done
     };
-    if stops && verb == Verb::Snapshot {
+    if copies {
         return of_running(host, subject, &plan, name, progress).map(|()| note());
     }
     if !running {
@@ -122,21 +130,36 @@ fn carry_out(
     }
     let config = subject.config(host)?;
     executor::run_now(host, &config, &subject.entry, &plan, progress)?;
+    if let Some(same) = same {
+        progress(&format!(
+            "No file has changed since snapshot {same}, so nothing was copied."
+        ));
+    }
     Ok(note())
 }
 
-fn plan(subject: &Subject, verb: Verb, name: &Name, stops: bool) -> ZonePlan {
+/// Returns the plan. `copies` is true if the top of a running zone is copied. `same` is a snapshot
+/// with the present content of the root.
+fn plan(subject: &Subject, verb: Verb, name: &Name, copies: bool, same: Option<&Name>) -> ZonePlan {
     let (path, name) = (subject.zonepath.clone(), name.to_string());
     let steps = match verb {
         Verb::DestroySnapshot => vec![Step::DestroySnapshot { path, name }],
         Verb::Rollback => vec![Step::Rollback { path, name }],
-        _ if !stops => vec![Step::Snapshot { path, name }],
-        _ => vec![
+        _ if copies => vec![
+            Step::BeginCopy { path: path.clone() },
             Step::Freeze,
-            Step::CopyTop { path: path.clone() },
+            Step::CompleteCopy { path: path.clone() },
             Step::Thaw,
             Step::Snapshot { path, name },
         ],
+        _ => vec![match same {
+            Some(from) => Step::ShareSnapshot {
+                path,
+                from: from.to_string(),
+                name,
+            },
+            None => Step::Snapshot { path, name },
+        }],
     };
     ZonePlan {
         zone: subject.entry.name.clone(),
@@ -211,7 +234,12 @@ impl Taking<'_> {
             Step::MergeBeside { most, .. } => {
                 self.dataset.shorten_beside(*most)?;
             }
-            Step::CopyTop { .. } => self.copy = Some(self.dataset.copy_top()?),
+            Step::BeginCopy { .. } => self.copy = Some(self.dataset.begin_copy()?),
+            Step::CompleteCopy { .. } => {
+                if let Some(copy) = &mut self.copy {
+                    self.dataset.complete_copy(copy)?;
+                }
+            }
             Step::Thaw => {
                 let stood = self
                     .frozen
@@ -233,16 +261,22 @@ impl Taking<'_> {
 
 /// Returns a message with the number of copied files and the time for which the zone was frozen.
 fn said(copy: &TopCopy, stood: std::time::Duration) -> String {
+    let copied = copy.copied;
+    let linked = match copied.linked {
+        0 => String::new(),
+        linked => format!("; {linked} unchanged ones are those of an older snapshot"),
+    };
     let how = match copy.method {
         Method::Subvolume => "Made a snapshot of its subvolume".to_owned(),
         Method::Reflink => format!(
-            "Copied {} entries, sharing {} bytes in files",
-            copy.copied.entries, copy.copied.shared_bytes
+            "Copied {} entries, sharing {} bytes in files{linked}",
+            copied.entries, copied.shared_bytes
         ),
         Method::Plain => format!(
-            "Copied {} entries with {} bytes in files, as its file system cannot share blocks",
-            copy.copied.entries, copy.copied.copied_bytes
+            "Copied {} entries with {} bytes in files{linked}",
+            copied.entries, copied.copied_bytes
         ),
     };
-    format!("{how}. The zone stood still for {} ms.", stood.as_millis())
+    let stood = stood.as_secs_f64() * 1000.0;
+    format!("{how}. The zone stood still for {stood:.1} ms.")
 }

@@ -160,8 +160,14 @@ pub enum Step {
         /// The zonepath of the zone.
         path: PathBuf,
     },
-    /// Copies the writable top of the zone's root.
-    CopyTop {
+    /// Copies the writable top of the zone's root while the zone runs. Files that are unchanged
+    /// since the last snapshot are not copied.
+    BeginCopy {
+        /// The zonepath of the zone.
+        path: PathBuf,
+    },
+    /// Copies the files of the top that have changed meanwhile.
+    CompleteCopy {
         /// The zonepath of the zone.
         path: PathBuf,
     },
@@ -177,6 +183,15 @@ pub enum Step {
     Snapshot {
         /// The zonepath of the zone.
         path: PathBuf,
+        /// The name of the snapshot.
+        name: String,
+    },
+    /// Makes a snapshot with the layers of another snapshot of the zone.
+    ShareSnapshot {
+        /// The zonepath of the zone.
+        path: PathBuf,
+        /// The name of the other snapshot.
+        from: String,
         /// The name of the snapshot.
         name: String,
     },
@@ -407,11 +422,24 @@ impl fmt::Display for Step {
                 write!(f, "remove the disks at {}", path.display())
             }
             Self::Freeze => f.write_str("freeze the processes of the zone"),
-            Self::CopyTop { path } => write!(f, "copy the top of {}", path.display()),
+            Self::BeginCopy { path } => {
+                write!(f, "copy the top of {} while the zone runs", path.display())
+            }
+            Self::CompleteCopy { path } => write!(
+                f,
+                "copy the files of the top of {} that have changed",
+                path.display()
+            ),
             Self::Thaw => f.write_str("let the processes go on"),
             Self::Snapshot { path, name } => {
                 write!(f, "keep the root of {} as snapshot {name}", path.display())
             }
+            Self::ShareSnapshot { path, from, name } => write!(
+                f,
+                "keep the root of {} as snapshot {name}, with the files of snapshot {from}, as \
+                 none has changed",
+                path.display()
+            ),
             Self::SealRoot { path } => {
                 write!(f, "seal the files of {} as a layer", path.display())
             }

@@ -97,7 +97,7 @@ impl Dataset {
 
     /// Returns the bond with the layer below the top if the top is unchanged. Otherwise returns
     /// `None`.
-    pub(super) fn untouched(&self) -> Result<Option<Bond>> {
+    pub(crate) fn untouched(&self) -> Result<Option<Bond>> {
         let root = self.open_top()?;
         let Some(bond) = self.bond()? else {
             return Ok(None);

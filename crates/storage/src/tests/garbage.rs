@@ -286,7 +286,8 @@ fn cleanup_waits_for_a_command_at_work() {
     let copy = web.copy_top().unwrap();
     assert_eq!(tidy(web.zonepath()).unwrap(), None);
     let dead = entries(&zones.layers().join(".dead"));
-    assert_eq!(dead.len(), 2, "the copy and the mark: {dead:?}");
+    let what = "the copy, the folder of its links, and the mark";
+    assert_eq!(dead.len(), 3, "{what}: {dead:?}");
     let marks = dead.iter().filter_map(|path| path.file_name());
     assert_eq!(marks.filter(|name| is_mark(name)).count(), 1);
     web.snapshot_of_copy(&name("second"), copy).unwrap();

@@ -11,7 +11,7 @@ use super::{Zones, depth, name, names, read, web, write};
 use crate::collect::{Lost, collect};
 use crate::dataset::{Dataset, MERGE_DEPTH};
 use crate::error::Error;
-use crate::snapshot::Method;
+use crate::running::Method;
 
 #[test]
 fn a_zone_goes_back_and_forth_between_snapshots() {
@@ -254,7 +254,7 @@ fn a_crash_in_destroying_a_zone_with_snapshots_is_finished_by_the_next() {
 }
 
 /// Returns the properties that a copy must have in common with its original.
-fn faces(root: &std::path::Path) -> Vec<String> {
+pub(super) fn faces(root: &std::path::Path) -> Vec<String> {
     let mut all = Vec::new();
     for entry in fs::read_dir(root).unwrap() {
         let path = entry.unwrap().path();
