@@ -319,9 +319,9 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         name: "snapshot",
         form: "snapshot [-n] name",
         help: "Keeps the present state of the zone's root under a name. No data of a halted zone\n\
-               is copied. A running zone is paused while its own files are copied: a moment\n\
-               on btrfs and xfs, the time of a full copy on ext4. The snapshot then holds the\n\
-               state that a power cut would leave.",
+               is copied. Of a running zone, the files that changed since the last snapshot are\n\
+               copied; it is paused for the last of them. The snapshot then holds the state\n\
+               that a power cut would leave.",
         examples: &[
             "zoneadm -z web1 snapshot before-upgrade",
             "zoneadm -z 'web*' snapshot monday",
