@@ -19,6 +19,7 @@
 //! The table of stamps (`table.rs`) also tells if the zone has changed at all since the last
 //! snapshot. Only the newest [`TABLES_KEPT`] snapshots keep their tables.
 
+mod compare;
 mod fill;
 mod stamp;
 mod table;
@@ -36,7 +37,8 @@ use crate::layers::{AtWork, LayerPath, Layers, dataset_ref};
 use crate::layout::SNAPSHOTS;
 use crate::name::Name;
 use crate::{crash, fstype, remove};
-use fill::{Filler, Last, Zone, is_of_a_change, is_same, stamps_of};
+use compare::{Last, is_of_a_change, is_same, stamps_of};
+use fill::{Filler, Zone};
 use stamp::{Moment, Node};
 use table::{STAMPS, Table, TopMarks, boot_id};
 

@@ -350,6 +350,49 @@ fn a_snapshot_of_a_running_zone_is_copied_out_of_its_project() {
 }
 
 #[test]
+fn snapshots_of_a_limited_zone_share_files_that_belong_to_no_project() {
+    with_layer("snapshots_of_a_limited", |place, web| {
+        web.set_quota(Some(8 * MIB)).unwrap();
+        mounted(web, |at| {
+            assert_eq!(write(&at.join("file"), 2 * MIB), 2 * MIB);
+            fs::write(at.join("other"), "one").unwrap();
+            std::thread::sleep(Duration::from_millis(1200));
+            for snapshot in ["one", "two", "three"] {
+                fs::write(at.join("other"), snapshot).unwrap();
+                let copy = web.copy_top().unwrap();
+                let is_first = snapshot == "one";
+                assert_eq!(
+                    copy.copied.linked,
+                    u64::from(!is_first),
+                    "{:?}",
+                    copy.copied
+                );
+                web.snapshot_of_copy(&name(snapshot), copy).unwrap();
+            }
+        });
+        // Only the top counts, and the layers have one file together.
+        assert!(usage(&top(web)).bytes < 4 * MIB);
+        let tree = |snapshot| web.snapshot_stack(&name(snapshot)).unwrap().top;
+        for snapshot in ["one", "two", "three"] {
+            let file = tree(snapshot).join("file");
+            assert_eq!(membership(&file).project, 0);
+            assert_eq!(fs::metadata(&file).unwrap().nlink(), 3);
+        }
+        web.rollback(&name("two")).unwrap();
+        mounted(web, |at| {
+            assert_eq!(fs::read_to_string(at.join("other")).unwrap(), "two");
+            fs::rename(at.join("file"), at.join("renamed")).unwrap();
+            fs::write(at.join("renamed"), "new").unwrap();
+        });
+        assert_eq!(
+            fs::metadata(tree("three").join("file")).unwrap().len(),
+            2 * MIB
+        );
+        end(place, &[Dataset::open(web.zonepath()).unwrap()]);
+    });
+}
+
+#[test]
 fn a_top_that_lost_its_project_is_limited_again_at_the_next_mount() {
     with_layer("a_top_that_lost", |place, web| {
         web.set_quota(Some(8 * MIB)).unwrap();

@@ -247,6 +247,32 @@ pub(super) fn all() -> Vec<Operation> {
             end: |bench| bench.host.on("web", &["destroy-snapshot", "s"]).quiet(),
         },
         Operation {
+            // Unchanged files are those of the older snapshot.
+            name: "snapshot, running, with an older one",
+            who: &[Who::Command],
+            most: usize::MAX,
+            bench: || {
+                let bench = Bench::with_master()?;
+                cloned(&bench);
+                bench.host.boot("web");
+                bench.host.sh("web", "echo old >/var/old; sleep 1.2");
+                let _ = bench.host.on("web", &["snapshot", "old"]).ok();
+                Some(bench)
+            },
+            begin: |bench| {
+                if bench.host.state("web") != "running" {
+                    bench.host.boot("web");
+                }
+                bench.host.sh("web", "echo one >/var/word");
+            },
+            command: |bench| bench.zoneadm(&["snapshot", "s"]),
+            after: |bench| {
+                snapshots(bench);
+                assert!(has(bench, "old"));
+            },
+            end: |bench| bench.host.on("web", &["destroy-snapshot", "s"]).quiet(),
+        },
+        Operation {
             name: "destroy-snapshot",
             who: &[Who::Command],
             most: usize::MAX,
