@@ -209,6 +209,7 @@ function __zoneadm_suboptions
         case snapshots
             printf '%s\t%s\n' -p 'for programs: zonename:snapshot:seconds since 1970:layers:bytes:bytes'
             printf '%s\t%s\n' -j 'as JSON'
+            printf '%s\t%s\n' --no-size 'without the sizes, which may have to be found first'
         case diff
             printf '%s\t%s\n' -j 'as JSON, an object for each line'
         case rollback
