@@ -124,6 +124,7 @@ need_test_tools() {
         [ -x /usr/lib/cockpit/cockpit-ws ] || missing+=(cockpit-ws)
         have cockpit-bridge || missing+=(cockpit-bridge)
         [ -d /usr/share/cockpit/systemd ] || missing+=(cockpit-system)
+        have sudo || missing+=(sudo)
         have chromium || missing+=(chromium)
         have node || missing+=(nodejs)
         have npm || missing+=(npm)

@@ -27,6 +27,15 @@ window.addEventListener("storage", dress);
 window.addEventListener("cockpit-style", dress);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dress);
 window.addEventListener("hashchange", route);
+// A user who gets or gives up administrative access in Cockpit has other rights, also in the streams
+// that run already.
+const access = window.cockpit.permission({ admin: true });
+let hadAccess = null;
+access.addEventListener("changed", () => {
+    if (hadAccess !== null && access.allowed !== hadAccess)
+        location.reload();
+    hadAccess = access.allowed;
+});
 window.cockpit.transport.wait(async () => {
     await refresh();
     route();
