@@ -23,8 +23,17 @@ export async function runJson(words) {
  *  error with which the command ended, or null. Returns a function that ends the command. */
 export function follow(words, take, end) {
     const process = window.cockpit.spawn([...PREFIX, ...words], OPTIONS);
-    const lines = splitter(line => take(JSON.parse(line)));
     let closed = false;
+    const lines = splitter(line => {
+        let value;
+        try {
+            value = JSON.parse(line);
+        } catch {
+            closed || end(new Error(`${words[0]}: a line is no JSON: ${line.slice(0, 80)}`));
+            return;
+        }
+        take(value);
+    });
     process.stream(lines);
     process.then(
         () => closed || end(null),
