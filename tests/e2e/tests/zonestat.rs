@@ -238,6 +238,25 @@ fn memory_is_what_the_kernel_charges() {
 }
 
 #[test]
+fn json_has_only_the_figures_and_zones_that_were_asked_for() {
+    let Some(host) = Host::with_running_web() else {
+        return;
+    };
+    let words = ["-j", "-r", "summary", "-z", "w*", "1", "1"];
+    let line: Value = serde_json::from_str(&zonestat(&host, &words).ok().out).unwrap();
+    let zones = line["zones"].as_array().unwrap();
+    assert_eq!(zones.len(), 1, "{line}");
+    assert_eq!(zones[0]["name"], "web");
+    assert!(zones[0]["cpu_usec"].is_u64());
+    for absent in ["lwps", "network", "pressure", "limits_hit", "shm_bytes"] {
+        assert!(zones[0].get(absent).is_none(), "{absent} in {line}");
+    }
+    let all: Value = serde_json::from_str(&zonestat(&host, &["-j"]).ok().out).unwrap();
+    assert!(of_zone(&all, "web").unwrap()["lwps"].is_u64());
+    assert!(!all.to_string().contains(&u64::MAX.to_string()), "{all}");
+}
+
+#[test]
 fn reports_of_running_zones_have_all_columns() {
     let Some(host) = Host::with_running_web() else {
         return;
