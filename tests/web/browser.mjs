@@ -112,8 +112,8 @@ export async function visit(page, url, zone, tab) {
 /** Runs a program of zones and returns the JSON that it prints. */
 export const json = (...words) => JSON.parse(zones(...words));
 
-/** Returns true if the programs can compare snapshots. */
-export const hasDiff = () => /^\s*diff/m.test(zones("zoneadm", "--help"));
+/** Returns true if zoneadm has a subcommand. */
+export const has = subcommand => new RegExp(`^\\s*${subcommand}\\b`, "m").test(zones("zoneadm", "--help"));
 
 /** Returns the buttons that all tests of this run have pressed. */
 export function pressedSoFar() {

@@ -2,10 +2,10 @@
 
 import { strict as assert } from "node:assert";
 import { readFileSync, readdirSync } from "node:fs";
-import { hasDiff, pressedSoFar } from "./browser.mjs";
+import { has, pressedSoFar } from "./browser.mjs";
 
-// A machine that can be suspended and migrated needs a second host; older programs have no diff.
-const others = ["suspend", "migrate", ...hasDiff() ? [] : ["show-file", "restore"]];
+// A machine that can be suspended and migrated needs a second host; older programs have no files.
+const others = ["suspend", "migrate", ...has("files") ? [] : ["show-file", "restore"]];
 const known = new Set();
 for (const file of readdirSync("web/src").filter(name => name.endsWith(".js"))) {
     const text = readFileSync(`web/src/${file}`, "utf8");

@@ -1,7 +1,7 @@
 // Snapshots and the slider, ways back, boot environments, log; phone and dark.
 
 import { strict as assert } from "node:assert";
-import { alone, answer, close, hasDiff, json, open, press, pressed, shot, stateOf, visit, zones } from "./browser.mjs";
+import { alone, answer, close, has, json, open, press, pressed, shot, stateOf, visit, zones } from "./browser.mjs";
 
 const url = alone(process.argv[2]);
 const test = await open(url);
@@ -33,17 +33,19 @@ await page.keyboard.press("ArrowLeft");
 assert.match(await page.getAttribute('[data-act="slider"]', "aria-valuetext"), /^second,/);
 await page.keyboard.press("Home");
 assert.match(await page.getAttribute('[data-act="slider"]', "aria-valuetext"), /^first,/);
-if (hasDiff()) {
-    await page.waitForSelector('tr[data-path="/var/word"]');
-    assert.equal(await page.textContent('tr[data-path="/var/word"] .change'), "modified");
-    assert.equal(await page.textContent('tr[data-path="/var/new"] .change'), "added");
+await page.waitForSelector('tr[data-path="/var/word"]');
+assert.equal(await page.textContent('tr[data-path="/var/word"] .change'), "modified");
+assert.equal(await page.textContent('tr[data-path="/var/new"] .change'), "added");
+await shot(page, "changes");
+if (has("files")) {
     await press(page, "show-file", 'tr[data-path="/var/word"]');
     await page.waitForFunction(() => document.querySelector("pre.file")?.textContent === "first\n");
     await press(page, "restore", 'tr[data-path="/var/word"]');
     await page.waitForFunction(() => /restored/.test(document.querySelector('tr[data-path="/var/word"]').textContent));
     assert.equal(zones("zlogin", "web1", "cat /var/word"), "first\n");
 } else {
-    await page.waitForFunction(() => /cannot compare/.test(document.querySelector(".pane .error:not([hidden])")?.textContent ?? ""));
+    await page.click('tr[data-path="/var/word"] [data-act="restore"]');
+    await page.waitForFunction(() => /cannot read files/.test(document.querySelector(".pane")?.textContent ?? ""));
 }
 await page.selectOption('[data-act="until"]', "second");
 pressed.add("until");
