@@ -1,5 +1,6 @@
 //! The operations that every kind of storage offers for a zone.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -73,6 +74,12 @@ pub trait Driver: Debug + Send + Sync {
     /// changed, see [`Dataset::unchanged_since`]. The zone may run.
     fn unchanged_since(&self, zonepath: &Path) -> Result<Option<Name>>;
 
+    /// Returns an estimate of the bytes that a snapshot of the running zone would copy, see
+    /// [`Dataset::bytes_to_copy`].
+    fn bytes_to_copy(&self, _zonepath: &Path) -> Result<u64> {
+        Ok(0)
+    }
+
     /// Returns the snapshots of a dataset, the oldest first.
     fn snapshots(&self, zonepath: &Path) -> Result<Vec<Snapshot>>;
 
@@ -85,6 +92,9 @@ pub trait Driver: Debug + Send + Sync {
 
     /// Returns the snapshots of a dataset with the space that each uses, the oldest first.
     fn snapshot_usages(&self, zonepath: &Path) -> Result<Vec<(Snapshot, SnapshotUsage)>>;
+
+    /// Returns the bytes that the removal of several snapshots frees, see [`Dataset::bytes_together`].
+    fn bytes_together(&self, zonepath: &Path, names: &BTreeSet<Name>) -> Result<u64>;
 
     /// Removes a snapshot.
     fn destroy_snapshot(&self, zonepath: &Path, name: &Name) -> Result<()>;
@@ -195,6 +205,10 @@ impl Driver for Layered {
         Dataset::open(zonepath)?.snapshot(name)
     }
 
+    fn bytes_to_copy(&self, zonepath: &Path) -> Result<u64> {
+        Dataset::open(zonepath)?.bytes_to_copy()
+    }
+
     fn unchanged_since(&self, zonepath: &Path) -> Result<Option<Name>> {
         Dataset::open(zonepath)?.unchanged_since()
     }
@@ -213,6 +227,10 @@ impl Driver for Layered {
 
     fn snapshot_usages(&self, zonepath: &Path) -> Result<Vec<(Snapshot, SnapshotUsage)>> {
         Dataset::open(zonepath)?.snapshot_usages()
+    }
+
+    fn bytes_together(&self, zonepath: &Path, names: &BTreeSet<Name>) -> Result<u64> {
+        Dataset::open(zonepath)?.bytes_together(names)
     }
 
     fn destroy_snapshot(&self, zonepath: &Path, name: &Name) -> Result<()> {

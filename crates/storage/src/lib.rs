@@ -143,6 +143,7 @@ mod snapshot;
 pub mod sparse;
 mod stack;
 mod survey;
+mod together;
 mod top;
 mod transfer;
 mod usage;

@@ -20,6 +20,7 @@
 //! snapshot. Only the newest [`TABLES_KEPT`] snapshots keep their tables.
 
 mod compare;
+mod estimate;
 mod fill;
 mod stamp;
 mod table;
@@ -108,6 +109,25 @@ impl Dataset {
             Err(error) if is_of_a_change(&error) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Returns an estimate of the bytes that a snapshot of the running zone would copy: the files that
+    /// have changed since the last snapshot, or all files of the top without one. The estimate is 0
+    /// on file systems that share blocks.
+    pub fn bytes_to_copy(&self) -> Result<u64> {
+        let top = self.open_top()?;
+        if self.form()? == Form::Volume || fstype::shares_blocks(&top) {
+            return Ok(0);
+        }
+        let last = match fstype::tells_changes(&top) {
+            true => last_table(&self.snapshots_on_layers()?, TopMarks::of(&top)?),
+            false => None,
+        };
+        let last = match &last {
+            Some((layer, table)) => Last::new(layer.open_tree()?, &table.root, true),
+            None => None,
+        };
+        estimate::changed_bytes(&top, last.as_ref())
     }
 
     /// Copies the top of a zone whose processes are frozen, or that is halted. The copy has the

@@ -135,21 +135,33 @@ fn store(folder: &Folder, name: &str, text: &str) {
 /// Returns the bytes of a tree that no file outside of the tree shares. `alike` are trees of
 /// snapshots of the same subvolume, whose unchanged files share all blocks.
 fn exclusive(tree: &Folder, shares_blocks: bool, alike: &[Folder]) -> Result<u64> {
-    let mut walk = Walk {
-        shares_blocks,
-        linked: HashMap::new(),
-        bytes: 0,
-    };
+    let mut walk = Walk::new(shares_blocks);
     let alike: Vec<&Folder> = alike.iter().collect();
     walk.folder(tree, &alike, Path::new(""), 0)?;
-    let linked = std::mem::take(&mut walk.linked);
-    for file in linked
-        .into_values()
-        .filter(|file| file.seen == file.stat.st_nlink)
-    {
-        walk.bytes += walk.of_file(tree, file.path.as_os_str(), &file.stat)?;
+    walk.finish(&[tree])
+}
+
+/// Returns the bytes in the trees of layers, the oldest first, that no file outside of them shares.
+/// Subvolumes share the blocks of unchanged files, so each has only the files that changed since the
+/// one before it.
+pub(crate) fn together(layers: &[LayerPath]) -> Result<u64> {
+    let mut trees = Vec::new();
+    for layer in layers {
+        trees.push(layer.open_tree()?);
     }
-    Ok(walk.bytes)
+    let Some(first) = layers.first() else {
+        return Ok(0);
+    };
+    let are_volumes = first.form()? == Some(Form::Volume);
+    let shares_blocks = !are_volumes && fstype::shares_blocks(&first.open()?);
+    let mut walk = Walk::new(shares_blocks);
+    for (number, tree) in trees.iter().enumerate() {
+        walk.tree = number;
+        let before = number.checked_sub(1).and_then(|number| trees.get(number));
+        let alike: Vec<&Folder> = before.filter(|_| are_volumes).into_iter().collect();
+        walk.folder(tree, &alike, Path::new(""), 0)?;
+    }
+    walk.finish(&trees.iter().collect::<Vec<_>>())
 }
 
 /// A file with several names.
@@ -157,6 +169,8 @@ struct Linked {
     stat: Stat,
     /// Number of names in the tree.
     seen: u64,
+    /// The number of the tree that has one of the names.
+    tree: usize,
     /// The path of one of the names, relative to the tree.
     path: PathBuf,
 }
@@ -165,10 +179,31 @@ struct Walk {
     shares_blocks: bool,
     /// The files with several names, by inode number.
     linked: HashMap<u64, Linked>,
+    /// The number of the tree that is walked.
+    tree: usize,
     bytes: u64,
 }
 
 impl Walk {
+    fn new(shares_blocks: bool) -> Self {
+        Self {
+            shares_blocks,
+            linked: HashMap::new(),
+            tree: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Adds the files all of whose names are in the trees, and returns the sum.
+    fn finish(mut self, trees: &[&Folder]) -> Result<u64> {
+        let linked = std::mem::take(&mut self.linked).into_values();
+        for file in linked.filter(|file| file.seen == file.stat.st_nlink) {
+            let tree = trees[file.tree];
+            self.bytes += self.of_file(tree, file.path.as_os_str(), &file.stat)?;
+        }
+        Ok(self.bytes)
+    }
+
     fn folder(&mut self, at: &Folder, alike: &[&Folder], path: &Path, depth: usize) -> Result<()> {
         // As in `usage`: deeper folders are not counted.
         if depth > MAX_FOLDER_DEPTH {
@@ -185,9 +220,11 @@ impl Walk {
                 let inner: Vec<&Folder> = inner.iter().collect();
                 self.folder(&at.open_child(&name)?, &inner, &path.join(&name), depth + 1)?;
             } else if stat.st_nlink > 1 {
+                let tree = self.tree;
                 let file = self.linked.entry(stat.st_ino).or_insert_with(|| Linked {
                     stat,
                     seen: 0,
+                    tree,
                     path: path.join(&name),
                 });
                 file.seen += 1;

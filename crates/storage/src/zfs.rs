@@ -52,6 +52,7 @@ pub(crate) mod property;
 mod rollback;
 mod stream;
 
+use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -266,6 +267,13 @@ impl Driver for Zfs {
             own_bytes: shot.used,
             all_bytes: shot.referenced,
         })
+    }
+
+    /// Adds up what each snapshot frees alone. Blocks that several of them share are not counted.
+    fn bytes_together(&self, zonepath: &Path, names: &BTreeSet<Name>) -> Result<u64> {
+        let all = self.snapshot_usages(zonepath)?;
+        let wanted = all.iter().filter(|(one, _)| names.contains(&one.name));
+        Ok(wanted.map(|(_, usage)| usage.own_bytes).sum())
     }
 
     /// Returns the use of the pool: statvfs of a file system of ZFS does not count the others.

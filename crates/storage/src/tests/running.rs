@@ -84,6 +84,40 @@ fn snapshots_share_unchanged_files_with_each_other_and_never_with_the_top() {
 }
 
 #[test]
+fn the_space_of_snapshots_together_and_of_the_next_one_is_told() {
+    let Some((_zones, web)) = zone() else { return };
+    let space = |snapshots: &[&str]| {
+        rustix::fs::syncfs(fs::File::open(top(&web)).unwrap()).unwrap();
+        let names = snapshots.iter().map(|one| name(one)).collect();
+        web.bytes_together(&names).unwrap()
+    };
+    let mebibytes = |bytes: u64| (bytes + (512 << 10)) >> 20;
+    let is_ext4 = !crate::fstype::shares_blocks(fs::File::open(top(&web)).unwrap());
+    fs::write(top(&web).join("big"), vec![1; 3 << 20]).unwrap();
+    fs::write(top(&web).join("d/changing"), vec![1; 1 << 20]).unwrap();
+    rest();
+    let to_copy = || mebibytes(web.bytes_to_copy().unwrap());
+    assert_eq!(to_copy(), if is_ext4 { 4 } else { 0 });
+    take(&web, "one");
+    fs::write(top(&web).join("d/changing"), vec![2; 1 << 20]).unwrap();
+    rest();
+    assert_eq!(to_copy(), if is_ext4 { 1 } else { 0 });
+    take(&web, "two");
+    if is_ext4 {
+        assert_eq!(to_copy(), 0);
+        let own = |snapshot| web.snapshot_usage(&name(snapshot)).unwrap().own_bytes;
+        assert_eq!(mebibytes(own("one")), 1);
+        // Both have the large file, which is freed with the last of them.
+        assert_eq!(mebibytes(space(&["one"])), 1);
+        assert_eq!(mebibytes(space(&["one", "two"])), 5);
+        take(&web, "mine");
+        assert_eq!(mebibytes(space(&["one", "two"])), 1, "mine has the others");
+    }
+    assert_eq!(space(&[]), 0);
+    assert_eq!(space(&["none"]), 0);
+}
+
+#[test]
 fn the_tables_of_cron_are_never_shared() {
     let Some((_zones, web)) = zone() else { return };
     fs::create_dir(top(&web).join("cron.d")).unwrap();
