@@ -72,6 +72,7 @@ mod tests {
             zone: "web".into(),
             name: "a:b".into(),
             created: 1_763_674_377,
+            period: None,
             layers: 2,
             used_bytes: Some(0),
             referenced_bytes: Some(13_000_000),

@@ -36,6 +36,43 @@ pub fn snapshot(
     act(host, zone, Verb::Snapshot, name, dry_run, progress)
 }
 
+/// The result of a request for a snapshot of a zone that may have changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// The snapshot was made.
+    Kept,
+    /// This snapshot has the present content of the root already, so none was made.
+    Nothing(Name),
+    /// The caller refused the snapshot for this reason.
+    Refused(String),
+}
+
+/// Makes a snapshot of a halted or running zone, unless one with the present content of its root
+/// exists. Before the snapshot, `ready` is called under the zone's lock; it may return a reason for
+/// which none is made.
+///
+/// # Errors
+/// Fails as [`snapshot`] does, and with the errors of `ready`.
+pub fn of_changes(
+    host: &Host,
+    zone: &ZoneName,
+    name: &Name,
+    ready: impl FnOnce() -> Result<Option<String>, Error>,
+) -> Result<Changes, Error> {
+    let subject = match Subject::admit(host, zone, Verb::Snapshot)? {
+        Start::Go(subject) => subject,
+        Start::Already(notice) => return Ok(Changes::Refused(notice.to_owned())),
+    };
+    let driver = driver_at(&subject.zonepath)?;
+    if let Some(same) = driver.unchanged_since(&subject.zonepath)? {
+        return Ok(Changes::Nothing(same));
+    }
+    if let Some(why) = ready()? {
+        return Ok(Changes::Refused(why));
+    }
+    of_locked(host, &subject, name).map(|()| Changes::Kept)
+}
+
 /// Removes a snapshot, and the layers that only this snapshot needs.
 ///
 /// # Errors

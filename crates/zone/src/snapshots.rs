@@ -2,12 +2,15 @@
 
 use std::time::SystemTime;
 
+use model::config::Period;
 use model::verb::Admission;
 use model::{Verb, ZoneName};
 use serde::Serialize;
 use storage::{Snapshot, SnapshotUsage, driver_at};
 use store::index::Index;
 
+use crate::environments;
+use crate::slide::Auto;
 use host::{Error, Host};
 
 /// A line of `zoneadm snapshots`: a snapshot of a zone.
@@ -19,6 +22,9 @@ pub struct Row {
     pub name: String,
     /// The time of creation, in seconds since 1970.
     pub created: u64,
+    /// The period for which a schedule took the snapshot; `None` for snapshots that no schedule
+    /// removes.
+    pub period: Option<Period>,
     /// Number of layers of the snapshot.
     pub layers: usize,
     /// Number of bytes that the removal of the snapshot frees; `None` without sizes.
@@ -51,12 +57,15 @@ pub fn snapshots(host: &Host, zone: &ZoneName, figures: Figures) -> Result<Vec<R
     }
     let zonepath = host.root.path(&entry.zonepath);
     let driver = driver_at(&zonepath)?;
+    let marked = environments::scheduled(&zonepath)?;
     let row = |one: Snapshot, usage: Option<SnapshotUsage>| {
+        let auto = Auto::parse(&one.name).filter(|_| marked.contains(&one.name));
         let since = one.created.duration_since(SystemTime::UNIX_EPOCH);
         Row {
             zone: zone.to_string(),
             name: one.name.to_string(),
             created: since.unwrap_or_default().as_secs(),
+            period: auto.map(|auto| auto.period),
             layers: one.depth,
             used_bytes: usage.map(|usage| usage.own_bytes),
             referenced_bytes: usage.map(|usage| usage.all_bytes),

@@ -1,10 +1,11 @@
 //! Reads the zones with schedules, their automatic snapshots, and the disks that hold them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use model::verb::Admission;
 use model::{Config, State, Verb, ZoneName};
-use storage::{Fullness, driver_at};
+use storage::{Fullness, Name, driver_at};
 use store::index::{Entry, Index};
 use store::xml;
 
@@ -99,12 +100,17 @@ fn look(host: &Host, entry: &Entry) -> Result<Found, Error> {
         let why = format!("{} holds no root.", entry.zonepath.display());
         return Ok(Found::Skipped(why));
     }
-    let known = known(&zonepath, schedule.max_bytes.is_some())?;
+    let known = known(&zonepath)?;
+    let bytes = match schedule.max_bytes {
+        Some(_) => bytes(&zonepath, &known)?,
+        None => 0,
+    };
     let fullness = driver_at(&zonepath)?.fullness(&zonepath)?;
     let plan = Scheduled {
         zone: entry.name.clone(),
         schedule,
         known,
+        bytes,
     };
     let is_active = state.is_active();
     let place = Place {
@@ -128,9 +134,14 @@ fn config(host: &Host, entry: &Entry, state: State) -> Result<Config, Error> {
     Ok(xml::load(&host.root, &entry.name)?)
 }
 
-/// Returns the automatic snapshots at a zonepath, the oldest first. `with_sizes` reads the sizes of
-/// their files.
-pub(super) fn known(zonepath: &Path, with_sizes: bool) -> Result<Vec<Known>, Error> {
+/// Returns the bytes that automatic snapshots occupy together. Reads all their files.
+pub(super) fn bytes(zonepath: &Path, known: &[Known]) -> Result<u64, Error> {
+    let names: BTreeSet<Name> = known.iter().map(|one| one.name.clone()).collect();
+    Ok(driver_at(zonepath)?.bytes_together(zonepath, &names)?)
+}
+
+/// Returns the automatic snapshots at a zonepath, the oldest first.
+pub(super) fn known(zonepath: &Path) -> Result<Vec<Known>, Error> {
     let marked = environments::scheduled(zonepath)?;
     if marked.is_empty() {
         return Ok(Vec::new());
@@ -142,10 +153,6 @@ pub(super) fn known(zonepath: &Path, with_sizes: bool) -> Result<Vec<Known>, Err
         let Some(auto) = auto else { continue };
         known.push(Known {
             auto,
-            bytes: match with_sizes {
-                true => driver.snapshot_usage(zonepath, &one.name)?.own_bytes,
-                false => 0,
-            },
             needed: environments::is_needed(zonepath, &one)?,
             name: one.name,
         });

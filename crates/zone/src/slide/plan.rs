@@ -28,9 +28,6 @@ pub struct Known {
     pub name: Name,
     /// The time and the period in its name.
     pub auto: Auto,
-    /// The bytes that its removal frees. Only a schedule with a maximum size needs this figure; 0
-    /// otherwise.
-    pub bytes: u64,
     /// True if the zone needs the snapshot: it is mounted, or is the next boot environment.
     pub needed: bool,
 }
@@ -44,6 +41,9 @@ pub struct Scheduled {
     pub schedule: Schedule,
     /// The automatic snapshots of the zone, the oldest first.
     pub known: Vec<Known>,
+    /// The bytes that all automatic snapshots occupy together. Only a schedule with a maximum size
+    /// needs this figure; 0 otherwise.
+    pub bytes: u64,
 }
 
 /// The reason for the removal of a snapshot.
@@ -90,8 +90,9 @@ impl Scheduled {
         Some(Auto { at: now, period })
     }
 
-    /// Returns the removals that schedule and maximum size require. `taken` is the snapshot that was
-    /// taken or is going to be taken in this run, if any.
+    /// Returns the removals that schedule and maximum size require, in their order. `taken` is the
+    /// snapshot that was taken or is going to be taken in this run, if any. Before each removal of
+    /// [`Why::Size`] the caller measures the space again, and leaves out those that are not needed.
     #[must_use]
     pub fn surplus(&self, now: u64, taken: Option<Auto>) -> Vec<Removal> {
         let kept = self.kept(now, taken);
@@ -103,21 +104,13 @@ impl Scheduled {
             .filter(is_surplus)
             .map(|one| self.removal(one, Why::Schedule))
             .collect();
-        let Some(max) = self.schedule.max_bytes else {
+        let Some(max) = self.schedule.max_bytes.filter(|max| self.bytes > *max) else {
             return removals;
         };
         let gone: BTreeSet<Name> = removals.iter().map(|one| one.name.clone()).collect();
-        let stays = self.known.iter().filter(|one| !gone.contains(&one.name));
-        let mut bytes = stays.fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
-        for (_, one) in self.candidates(now, taken) {
-            if bytes <= max {
-                break;
-            }
-            if !gone.contains(&one.name) {
-                bytes = bytes.saturating_sub(one.bytes);
-                removals.push(self.removal(one, Why::Size(max)));
-            }
-        }
+        let candidates = self.candidates(now, taken).into_iter();
+        let others = candidates.filter(|(_, one)| !gone.contains(&one.name));
+        removals.extend(others.map(|(_, one)| self.removal(one, Why::Size(max))));
         removals
     }
 

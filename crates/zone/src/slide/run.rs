@@ -9,10 +9,11 @@ use serde::Serialize;
 use storage::{Fullness, Name, driver_at};
 use store::lock;
 
-use super::facts::{Disk, Place, Survey};
+use super::facts::{self, Disk, Place, Survey};
 use super::moment::Auto;
 use super::plan::{FULL_PERCENT, Known, Removal, Scheduled, Why, relief};
-use crate::{environments, snapshot};
+use crate::environments;
+use crate::snapshot::{self, Changes};
 use host::{Error, Host, flatten, parallel};
 
 /// Time for which btrfs and ZFS, which free the space of removed files in the background, are given
@@ -25,9 +26,6 @@ const FREE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Use of a disk in percent below which a copy of files on it cannot fill it: the copy is not
 /// larger than all used space together.
 const HALF_OF_FULL: u64 = FULL_PERCENT / 2;
-
-/// Types of file systems that copy a file by sharing its blocks.
-const SHARING: &[&str] = &["xfs", "btrfs"];
 
 /// A change that a run would make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +70,8 @@ impl From<&Removal> for Shown {
 }
 
 /// Returns the changes of a run at `now` in seconds since 1970, as far as they are known before it.
-/// A removal of [`Why::Full`] takes place only while the disk is that full.
+/// A removal of [`Why::Full`] takes place only while the disk is that full. Compares each zone that
+/// is due with its last snapshot.
 #[must_use]
 pub fn planned(survey: &Survey, now: u64) -> Vec<Move> {
     let mut moves = Vec::new();
@@ -85,8 +84,9 @@ pub fn planned(survey: &Survey, now: u64) -> Vec<Move> {
             relief.iter().find(same).is_some()
         };
         moves.extend(relief.iter().cloned().map(Move::Remove));
-        for zone in zones {
+        for (zone, place) in zones.into_iter().zip(&disk.zones) {
             let due = zone.due(now).filter(|_| percent < FULL_PERCENT);
+            let due = due.filter(|_| has_changed(place));
             moves.extend(due.map(|due| Move::Take(zone.zone.clone(), due.name())));
             let surplus = zone.surplus(now, due).into_iter();
             moves.extend(surplus.filter(|one| !is_gone(one)).map(Move::Remove));
@@ -127,7 +127,7 @@ fn of_disk(host: &Host, disk: &Disk, now: u64, tell: &(dyn Fn(End) + Sync)) {
         let Some((place, end)) = both.find(|(place, _)| place.plan.zone == removal.zone) else {
             continue;
         };
-        if end.is_over() || !is_still_full(place, &removal) {
+        if end.is_over() || !is_still_needed(place, &removal) {
             continue;
         }
         let before = use_of(&place.zonepath);
@@ -155,57 +155,59 @@ fn of_zone(host: &Host, place: &Place, now: u64, end: &mut End) {
     let due = plan.due(now);
     if let Some(due) = due {
         match take(host, place, due) {
-            Ok(Some(why)) => end.skip(host, why),
-            Ok(None) => end.taken = Some(due.name()),
+            Ok(Changes::Kept) => end.taken = Some(due.name()),
+            Ok(Changes::Nothing(_)) => {}
+            Ok(Changes::Refused(why)) => end.skip(host, why),
             Err(error) => return end.stop(host, error),
         }
     }
     // If no snapshot was taken, the present ones are not surplus because of it.
     let taken = due.filter(|_| end.taken.is_some());
     for removal in plan.surplus(now, taken) {
-        if !end.remove(host, removal) {
+        if is_still_needed(place, &removal) && !end.remove(host, removal) {
             return;
         }
     }
 }
 
-/// Takes a snapshot. Returns the reason if none can be taken now.
-fn take(host: &Host, place: &Place, due: Auto) -> Result<Option<String>, Error> {
-    let zonepath = &place.zonepath;
-    let fullness = driver_at(zonepath)?.fullness(zonepath)?;
-    if let Some(why) = why_no_room(place, &fullness)? {
-        return Ok(Some(why));
-    }
-    let name = due.name();
-    // A snapshot without a mark would stay for ever, a mark without a snapshot does no harm.
-    environments::set_scheduled(zonepath, &name, true)?;
-    let done = snapshot::snapshot(host, &place.plan.zone, &name, false, &mut |_| {});
-    if let Err(error) = done {
-        let exists = driver_at(zonepath)?.snapshots(zonepath)?;
-        if !exists.iter().any(|one| one.name == name) {
+/// Takes a snapshot if the zone has changed since the last one.
+fn take(host: &Host, place: &Place, due: Auto) -> Result<Changes, Error> {
+    let (zonepath, name) = (&place.zonepath, due.name());
+    let mut is_marked = false;
+    let ready = || {
+        let why = why_no_room(place)?;
+        if why.is_none() {
+            // A snapshot without a mark would stay for ever, a mark without a snapshot does no harm.
+            environments::set_scheduled(zonepath, &name, true)?;
+            is_marked = true;
+        }
+        Ok(why)
+    };
+    let done = snapshot::of_changes(host, &place.plan.zone, &name, ready);
+    if done.is_err() && is_marked {
+        let known = driver_at(zonepath)?.snapshots(zonepath)?;
+        if !known.iter().any(|one| one.name == name) {
             environments::set_scheduled(zonepath, &name, false)?;
         }
-        return Err(error);
     }
-    Ok(None)
+    done
 }
 
-/// Returns the reason if a disk has no room for a snapshot. The top of a running zone is copied
-/// where the file system cannot share blocks.
-fn why_no_room(place: &Place, fullness: &Fullness) -> Result<Option<String>, Error> {
+/// Returns the reason if a disk has no room for a snapshot. A snapshot of a running zone copies
+/// files where the file system cannot share blocks.
+fn why_no_room(place: &Place) -> Result<Option<String>, Error> {
+    let driver = driver_at(&place.zonepath)?;
+    let fullness = driver.fullness(&place.zonepath)?;
     let percent = fullness.percent();
     if percent >= FULL_PERCENT {
         return Ok(Some(format!(
             "its disk is {percent} % full; no automatic snapshot is taken from {FULL_PERCENT} %: remove files or snapshots."
         )));
     }
-    let driver = driver_at(&place.zonepath)?;
-    let shares = || storage::fstype_at(&place.zonepath).map(|it| SHARING.contains(&it.as_str()));
-    let copies = place.is_active && driver.stops_for_snapshots() && percent >= HALF_OF_FULL;
-    if !copies || shares()? {
+    if !place.is_active || percent < HALF_OF_FULL {
         return Ok(None);
     }
-    let bytes = driver.usage(&place.zonepath)?.own_bytes;
+    let bytes = driver.bytes_to_copy(&place.zonepath)?;
     let after = fullness.percent_with(bytes);
     Ok((after >= FULL_PERCENT).then(|| {
         let size = model::table::short_size(bytes);
@@ -225,6 +227,13 @@ fn forget_marks(place: &Place, plan: &Scheduled) -> Result<(), Error> {
     Ok(())
 }
 
+/// Returns false if a snapshot with the present content of the zone's root exists.
+fn has_changed(place: &Place) -> bool {
+    let same = driver_at(&place.zonepath).and_then(|it| it.unchanged_since(&place.zonepath));
+    // The run itself reports errors.
+    same.is_ok_and(|same| same.is_none())
+}
+
 fn use_of(zonepath: &Path) -> Option<Fullness> {
     driver_at(zonepath)
         .and_then(|driver| driver.fullness(zonepath))
@@ -232,10 +241,14 @@ fn use_of(zonepath: &Path) -> Option<Fullness> {
 }
 
 /// Returns true if the reason of a removal still holds after the removals before it.
-fn is_still_full(place: &Place, removal: &Removal) -> bool {
+fn is_still_needed(place: &Place, removal: &Removal) -> bool {
+    let zonepath = &place.zonepath;
     match removal.why {
-        Why::Full(limit) => use_of(&place.zonepath).is_some_and(|it| it.percent() >= limit),
-        Why::Schedule | Why::Size(_) => true,
+        Why::Full(limit) => use_of(zonepath).is_some_and(|it| it.percent() >= limit),
+        Why::Size(max) => facts::known(zonepath)
+            .and_then(|known| facts::bytes(zonepath, &known))
+            .is_ok_and(|bytes| bytes > max),
+        Why::Schedule => true,
     }
 }
 

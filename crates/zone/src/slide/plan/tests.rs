@@ -23,15 +23,15 @@ fn zone(name: &str, kept: [usize; 5]) -> Scheduled {
             max_bytes: None,
         },
         known: Vec::new(),
+        bytes: 0,
     }
 }
 
 impl Scheduled {
-    fn add(&mut self, auto: Auto, bytes: u64) {
+    fn add(&mut self, auto: Auto) {
         self.known.push(Known {
             name: auto.name(),
             auto,
-            bytes,
             needed: false,
         });
         self.known.sort_by_key(|one| one.auto);
@@ -48,7 +48,7 @@ impl Scheduled {
         let removals = self.surplus(now, due);
         self.drop_all(&removals);
         if let Some(due) = due {
-            self.add(due, 0);
+            self.add(due);
         }
         removals
     }
@@ -187,13 +187,10 @@ fn snapshots_that_are_needed_and_the_newest_stay() {
     let mut web = zone("web", [0, 1, 0, 0, 0]);
     let begin = at(MONDAY);
     for n in 0..5 {
-        web.add(
-            Auto {
-                at: begin + n * 3_600,
-                period: Period::Hourly,
-            },
-            10,
-        );
+        web.add(Auto {
+            at: begin + n * 3_600,
+            period: Period::Hourly,
+        });
     }
     web.known[1].needed = true;
     let removed = web.surplus(begin + 5 * 3_600, None);
@@ -207,11 +204,9 @@ fn snapshots_that_are_needed_and_the_newest_stay() {
         ]
     );
     web.schedule.max_bytes = Some(0);
-    assert!(
-        !web.surplus(begin + 5 * 3_600, None)
-            .iter()
-            .any(|one| one.why == Why::Size(0))
-    );
+    web.bytes = 10;
+    let pressed = web.surplus(begin + 5 * 3_600, None);
+    assert_eq!(pressed, removed, "these two stay");
     let all = relief(&[&web], 100, begin + 5 * 3_600);
     assert!(
         all.iter()
@@ -226,29 +221,26 @@ fn a_maximum_size_removes_short_periods_first_and_the_oldest_of_them() {
     for n in 0..24 * 35 {
         web.run(begin + n * 3_600);
     }
-    web.known.iter_mut().for_each(|one| one.bytes = 100);
-    let all = web.known.len() as u64;
-    let now = begin + 24 * 35 * 3_600;
-    web.schedule.max_bytes = Some(all * 100);
-    assert_eq!(web.surplus(now - 1, None), []);
-    web.schedule.max_bytes = Some(all * 100 - 150);
-    let removed = web.surplus(now - 1, None);
+    let now = begin + 24 * 35 * 3_600 - 1;
+    web.bytes = 1_000;
+    web.schedule.max_bytes = Some(1_000);
+    assert_eq!(web.surplus(now, None), []);
+    web.schedule.max_bytes = Some(999);
+    let removed = web.surplus(now, None);
     let names: Vec<&str> = removed.iter().map(|one| one.name.as_str()).collect();
-    // The first day is a month and a week, so the second day is the oldest that is only a day.
-    assert_eq!(names.len(), 2);
-    assert!(names[0].starts_with("auto-daily-2026031"), "{names:?}");
-    assert_eq!(removed[0].why, Why::Size(all * 100 - 150));
-    web.schedule.max_bytes = Some(250);
-    let removed = web.surplus(now - 1, None);
-    web.drop_all(&removed);
-    // A month and the newest remain.
-    assert_eq!(
-        web.names(),
-        [
-            "auto-monthly-20260401T000000Z",
-            "auto-hourly-20260412T230000Z"
-        ]
+    // The first days are weeks or months, or the schedule has no days of that age.
+    assert_eq!(names[0], "auto-daily-20260313T000000Z");
+    assert_eq!(removed[0].why, Why::Size(999));
+    let place = |start: &str| names.iter().position(|name| name.starts_with(start));
+    assert!(place("auto-hourly") < place("auto-weekly"), "{names:?}");
+    let last = names[names.len() - 1];
+    assert!(last.starts_with("auto-monthly"), "{names:?}");
+    assert!(
+        !names.contains(&"auto-hourly-20260412T230000Z"),
+        "the newest stays"
     );
+    web.drop_all(&removed);
+    assert_eq!(web.names(), ["auto-hourly-20260412T230000Z"]);
 }
 
 #[test]
@@ -363,26 +355,26 @@ proptest! {
         sizes in prop::collection::vec(0u64..120, 300),
     ) {
         let mut web = zone("web", kept);
+        let size = |web: &Scheduled| -> u64 {
+            web.times().iter().map(|at| sizes[(*at / QUARTER) as usize % sizes.len()]).sum()
+        };
         for (n, now) in runs.iter().enumerate() {
-            let percent = |web: &Scheduled| {
-                (others[n] + web.known.iter().map(|one| one.bytes).sum::<u64>()).div_ceil(10)
-            };
+            let percent = |web: &Scheduled, more: u64| (others[n] + size(web) + more).div_ceil(10);
             let newest = web.times().last().copied();
-            for removal in relief(&[&web], percent(&web), *now) {
+            for removal in relief(&[&web], percent(&web, 0), *now) {
                 match removal.why {
-                    Why::Full(limit) if percent(&web) < limit => continue,
+                    Why::Full(limit) if percent(&web, 0) < limit => continue,
                     _ => web.drop_all(&[removal]),
                 }
             }
             prop_assert_eq!(web.times().last().copied(), newest, "the newest stays");
-            let size = sizes[n];
-            let fits = (others[n] + web.known.iter().map(|one| one.bytes).sum::<u64>() + size).div_ceil(10) < FULL_PERCENT;
-            let due = web.due(*now).filter(|_| fits);
+            let more = sizes[(*now / QUARTER) as usize % sizes.len()];
+            let due = web.due(*now).filter(|_| percent(&web, more) < FULL_PERCENT);
             let surplus = web.surplus(*now, due);
             web.drop_all(&surplus);
             if let Some(due) = due {
-                web.add(due, size);
-                prop_assert!(percent(&web) < FULL_PERCENT);
+                web.add(due);
+                prop_assert!(percent(&web, 0) < FULL_PERCENT);
             }
         }
     }
