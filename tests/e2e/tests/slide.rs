@@ -3,33 +3,43 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use e2e::run::run;
-use e2e::{Host, Ran, skip};
+use e2e::{Host, Ran, skip, wait_for};
 use rustix::fs::{FlockOperation, flock, fstatvfs};
 use sys::process::ns;
 
-/// A file system of type ext4 at `/zones` of a host.
+/// A file system at `/zones` of a host.
 struct Disk(PathBuf);
 
 impl Disk {
     /// Makes and mounts a file system. Prints the reason if this is impossible.
-    fn new(host: &Host, mib: u64) -> Option<Self> {
+    fn new(host: &Host, fstype: &str, mib: u64) -> Option<Self> {
         let at = host.path("/zones");
         let image = host.path("/disk.img");
         fs::File::create(&image)
             .unwrap()
             .set_len(mib << 20)
             .unwrap();
-        let mut mkfs = Command::new("mkfs.ext4");
-        let _ = run(mkfs.args(["-q", "-m", "0"]).arg(&image), b"").ok();
+        let program = format!("mkfs.{fstype}");
+        let found = ["/usr/sbin", "/sbin", "/usr/bin"].map(|dir| Path::new(dir).join(&program));
+        let Some(program) = found.iter().find(|path| path.exists()) else {
+            skip(&format!("no {program}"));
+            return None;
+        };
+        let options: &[&str] = if fstype == "ext4" { &["-m", "0"] } else { &[] };
+        let _ = run(
+            Command::new(program).arg("-q").args(options).arg(&image),
+            b"",
+        )
+        .ok();
         fs::create_dir_all(&at).unwrap();
         let mut mount = Command::new("mount");
         let ran = run(mount.args(["-o", "loop"]).args([&image, &at]), b"");
         if ran.code() != Some(0) {
-            skip(&format!("ext4 cannot be mounted: {}", ran.err.trim()));
+            skip(&format!("{fstype} cannot be mounted: {}", ran.err.trim()));
             return None;
         }
         Some(Self(at))
@@ -60,14 +70,19 @@ impl Drop for Disk {
     }
 }
 
-/// Runs a test on a host with a disk of this size in MiB, in a mount namespace of its own.
+/// Runs a test on a host with a disk of type ext4 and this size in MiB.
 fn on_disk(mib: u64, test: impl FnOnce(&Host, &Disk) + Send) {
+    on("ext4", mib, test);
+}
+
+/// Runs a test on a host with a disk of this type and size in MiB, in a mount namespace of its own.
+fn on(fstype: &str, mib: u64, test: impl FnOnce(&Host, &Disk) + Send) {
     let name = std::thread::current().name().unwrap_or("a test").to_owned();
     let alone = || {
         let Some(host) = Host::new() else { return };
         sys::namespace::unshare(ns::MOUNT).expect("a mount namespace");
         sys::mount::make_private_recursive().expect("private mounts");
-        let Some(disk) = Disk::new(&host, mib) else {
+        let Some(disk) = Disk::new(&host, fstype, mib) else {
             return;
         };
         test(&host, &disk);
@@ -161,9 +176,8 @@ fn four_weeks_of_a_schedule_keep_exactly_what_they_should() {
             auto("hourly", 29, 16),
         ];
         assert_eq!(names(host, "web"), BTreeSet::from(expected.clone()));
-        // The clone has the schedule of its source, and kept what its snapshot held.
-        let copied = names(host, "copy");
-        assert_eq!(copied.len(), 10, "{copied:?}");
+        // The clone has the schedule of its source. It never changed, so one snapshot is enough.
+        assert_eq!(names(host, "copy"), BTreeSet::from([auto("monthly", 9, 8)]));
         let info = host.zonecfg(&["-z", "copy", "info snapshots"]).ok();
         assert!(info.out.contains("hourly: 3"), "{info:?}");
         let word = |name: &str| {
@@ -178,6 +192,18 @@ fn four_weeks_of_a_schedule_keep_exactly_what_they_should() {
         };
         assert_eq!(word(&auto("weekly", 16, 0)), "16 0\n");
         assert_eq!(word(&auto("hourly", 29, 8)), "29 8\n");
+
+        // No file has changed since the last snapshot.
+        let planned = slide(host, 29, 20, &["-n"]).ok();
+        assert_eq!(planned.out, "slide:\n  nothing to do\n");
+        let idle = slide(host, 29, 20, &[]).ok();
+        assert_eq!(idle.text(), "zones-service: slide: nothing to do");
+        let json = host.on("web", &["snapshots", "-j", "--no-size"]).ok();
+        let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+        let rows = json.as_array().unwrap();
+        let period = |name: &str| &rows.iter().find(|row| row["name"] == name).unwrap()["period"];
+        assert_eq!(*period(&auto("weekly", 16, 0)), "weekly");
+        assert!(period("mine").is_null() && period(&alike).is_null());
 
         // Twice in an hour, or with a clock that was set back to the day before: nothing is lost.
         host.put("web", "var/word", "twice\n");
@@ -311,58 +337,95 @@ fn fill(disk: &Disk, name: &str, percent: u64) -> PathBuf {
     path
 }
 
+/// Runs a schedule for four weeks on a small disk, with so many MiB of new files each day, and then
+/// fills the disk.
+fn four_weeks_on_a_small_disk(host: &Host, disk: &Disk, daily: u64) {
+    host.install("master");
+    host.clone_from("master", "web");
+    let default = "add snapshots; end";
+    host.zonecfg(&["-z", "web", default]).quiet();
+    host.boot("web");
+    let mut newest = String::new();
+    let (mut most, mut removed) = (0, 0);
+    for day in 2..=29 {
+        // 28 snapshots of these files need more than the disk has.
+        let write = format!("head -c {} /dev/urandom >/var/data; sync", daily << 20);
+        host.sh("web", &write);
+        let ran = slide(host, day, 0, &[]).ok();
+        removed += ran.out.matches("its disk is 80 % full or more").count();
+        most = most.max(disk.percent());
+        assert!(most < 95, "{most} % on day {day}: {ran:?}");
+        let now = names(host, "web");
+        assert!(
+            newest.is_empty() || now.contains(&newest),
+            "{newest}: {ran:?}"
+        );
+        let taken = now
+            .iter()
+            .find(|name| name.ends_with(&format!("202603{day:02}T000000Z")));
+        newest = taken.unwrap().clone();
+    }
+    println!("use at most {most} %, {removed} snapshots removed for the disk");
+    assert!(removed > 5, "{removed}");
+    assert!(messages(host, "web").contains("removed: its disk is 80 % full or more"));
+
+    // The runs make room as long as snapshots are left that they may remove.
+    let mut fillers = Vec::new();
+    for hour in 0..8 {
+        host.sh("web", &format!("echo {hour} >/var/word"));
+        fillers.push(fill(disk, &format!("filler-{hour}"), 97));
+        let before = names(host, "web");
+        let ran = slide(host, 30, hour, &[]).ok();
+        if ran.err.contains("no automatic snapshot is taken from 95 %") {
+            let after = names(host, "web");
+            assert!(after.is_subset(&before) && !after.is_empty(), "{ran:?}");
+            break;
+        }
+        assert!(ran.out.contains("took"), "{ran:?}");
+        assert!(hour < 7, "the disk is never full: {ran:?}");
+    }
+    for filler in fillers {
+        fs::remove_file(filler).unwrap();
+    }
+    // btrfs frees the space of removed files in the background.
+    wait_for("room on the disk", || (disk.percent() < 94).then_some(()));
+    host.sh("web", "echo room >/var/word");
+    let ran = slide(host, 30, 9, &[]).ok();
+    let now = names(host, "web");
+    let is_taken = now.iter().any(|name| name.ends_with("20260330T090000Z"));
+    assert!(is_taken, "{ran:?}");
+    host.sh("web", "echo still writes >/var/word");
+}
+
 #[test]
 fn snapshots_of_a_running_zone_do_not_fill_a_small_disk() {
-    on_disk(160, |host, disk| {
+    on_disk(160, |host, disk| four_weeks_on_a_small_disk(host, disk, 6));
+}
+
+#[test]
+fn snapshots_of_a_running_zone_do_not_fill_a_small_btrfs() {
+    on("btrfs", 400, |host, disk| {
+        four_weeks_on_a_small_disk(host, disk, 16)
+    });
+}
+
+#[test]
+fn a_maximum_size_removes_the_oldest_snapshots() {
+    on_disk(300, |host, _| {
         host.install("master");
         host.clone_from("master", "web");
-        let default = "add snapshots; end";
-        host.zonecfg(&["-z", "web", default]).quiet();
+        let limited = "add snapshots; set max-size=10m; end";
+        host.zonecfg(&["-z", "web", limited]).quiet();
         host.boot("web");
-        let mut newest = String::new();
-        let (mut most, mut removed) = (0, 0);
-        for day in 2..=29 {
-            // 6 MiB are new each day; 28 snapshots of them need more than the disk has.
-            host.sh("web", "head -c 6291456 /dev/urandom >/var/data; sync");
-            let ran = slide(host, day, 0, &[]).ok();
-            removed += ran.out.matches("its disk is 80 % full or more").count();
-            most = most.max(disk.percent());
-            assert!(most < 95, "{most} % on day {day}: {ran:?}");
-            let now = names(host, "web");
-            assert!(
-                newest.is_empty() || now.contains(&newest),
-                "{newest}: {ran:?}"
-            );
-            let taken = now
-                .iter()
-                .find(|name| name.ends_with(&format!("202603{day:02}T000000Z")));
-            newest = taken.unwrap().clone();
+        for hour in 0..6 {
+            let write = "head -c 4194304 /dev/urandom >/var/data; sync";
+            host.sh("web", write);
+            let _ = slide(host, 3, hour, &[]).ok();
         }
-        println!("use at most {most} %, {removed} snapshots removed for the disk");
-        assert!(removed > 5, "{removed}");
-        assert!(messages(host, "web").contains("removed: its disk is 80 % full or more"));
-
-        // The runs make room as long as snapshots are left that they may remove.
-        let mut fillers = Vec::new();
-        for hour in 0..8 {
-            fillers.push(fill(disk, &format!("filler-{hour}"), 97));
-            let before = names(host, "web");
-            let ran = slide(host, 30, hour, &[]).ok();
-            if ran.err.contains("no automatic snapshot is taken from 95 %") {
-                let after = names(host, "web");
-                assert!(after.is_subset(&before) && !after.is_empty(), "{ran:?}");
-                break;
-            }
-            assert!(ran.out.contains("took"), "{ran:?}");
-            assert!(hour < 7, "the disk is never full: {ran:?}");
-        }
-        for filler in fillers {
-            fs::remove_file(filler).unwrap();
-        }
-        host.sh("web", "echo room >/var/word");
-        let _ = slide(host, 30, 9, &[]).ok();
-        assert!(names(host, "web").contains(&auto("hourly", 30, 9)));
-        host.sh("web", "echo still writes >/var/word");
+        // Two of them fit. The first is that of the month, so the hours went before it.
+        let left = [auto("monthly", 3, 0), auto("hourly", 3, 5)];
+        assert_eq!(names(host, "web"), BTreeSet::from(left));
+        assert!(messages(host, "web").contains("removed: max-size=10M is exceeded"));
     });
 }
 
