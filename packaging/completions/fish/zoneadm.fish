@@ -212,7 +212,6 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' --no-size 'without the sizes, which may have to be found first'
         case diff
             printf '%s\t%s\n' -j 'as JSON, an object for each line'
-            printf '%s\t%s\n' --no-size 'without the sizes, which may have to be found first'
         case rollback
             printf '%s\t%s\n' -F 'do not ask'
             printf '%s\t%s\n' -n 'show what would be done'
