@@ -59,7 +59,7 @@ function row(zone, from, until, one, place, error) {
     const old = pathOf(one);
     const words = task => ["zoneadm", "-z", zone, "files", task, ...old.options, from, old.path];
     const buttons = [];
-    if (one.type === "file" && kind !== "added")
+    if (one.type === "file" && kind !== "added" && may(zone, "root", "login"))
         buttons.push(h("button", { type: "button", "data-act": "show-file", onclick: () => show(words("cat"), `${path} in ${from}`, place, error) }, "Show"));
     // Only a file of then can come back into the zone of now.
     if (kind !== "added" && !until && may(zone, "root", "login", "manage")) {
