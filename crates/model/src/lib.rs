@@ -8,6 +8,7 @@ pub mod config;
 pub mod controls;
 #[cfg(feature = "generate")]
 pub mod generate;
+pub mod immutable;
 pub mod live;
 pub mod name;
 pub mod plan;
