@@ -352,6 +352,7 @@ fn runtime(plan: &BootPlan, platform: &Platform) -> Result<Runtime, Error> {
             None => String::new(),
         },
         pager: None,
+        immutable: plan.immutable,
     };
     for step in &plan.platform {
         match step {

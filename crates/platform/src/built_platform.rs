@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use limits::ZoneCgroups;
+use model::immutable::Layout;
 use model::plan::Init;
 use store::runtime::Mounted;
 
 use crate::datasets::Delegated;
-use crate::{Channel, Error, guest, place};
+use crate::{Channel, Error, guest, place, trusted};
 use host::error::flatten;
 use host::undo;
 
@@ -35,6 +36,11 @@ pub struct Platform {
     pub(crate) delegated: Option<Rc<Delegated>>,
     /// The host's namespaces to which zoneadmd returns; empty if it never left them.
     pub(crate) home: Vec<(OwnedFd, u64)>,
+    /// The scratch folder and the layout of a read-only root, until zoneadmd returns to the host's
+    /// namespaces.
+    pub(crate) sealed: Option<(PathBuf, Layout)>,
+    /// The mount namespace for trusted logins; `None` if the root is not read-only.
+    pub trusted: Option<OwnedFd>,
     /// The remarks about resource controls to report.
     pub remarks: Vec<String>,
     /// The sockets that announced the zone's addresses: to close them takes milliseconds, which
@@ -84,6 +90,15 @@ impl Platform {
     pub fn go_home(&mut self) -> io::Result<()> {
         // This runs while the scratch folder is still visible.
         self.layers = None;
+        if let Some((scratch, layout)) = self.sealed.take() {
+            match trusted::keep(&scratch, &layout) {
+                Ok(space) => self.trusted = Some(space),
+                Err(error) => self.remarks.push(format!(
+                    "zlogin -T and -U cannot enter the zone: {}",
+                    flatten(error.as_ref())
+                )),
+            }
+        }
         self.home
             .drain(..)
             .try_for_each(|(namespace, kind)| sys::namespace::join(namespace.as_fd(), kind))
@@ -110,6 +125,8 @@ impl Platform {
             layers: None,
             delegated: delegated.map(Rc::new),
             home: Vec::new(),
+            sealed: None,
+            trusted: None,
             remarks: Vec::new(),
             announced: Vec::new(),
         }

@@ -11,3 +11,7 @@ pub(crate) const HELD: &str = "held";
 
 /// Folder of the zone's device nodes.
 pub(crate) const NODES: &str = "nodes";
+
+/// The mount point of the writable mount of an immutable zone's root. The first process uses it
+/// until it enters the root.
+pub(crate) const WRITABLE: &str = "writable";

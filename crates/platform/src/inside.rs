@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use model::immutable::PROPERTY;
 use model::plan::{BootPlan, Init, InsideStep, Interpreter};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
@@ -23,7 +24,7 @@ use crate::console::Console;
 use crate::credentials::{become_root, become_user, limit_privileges};
 use crate::folders::{HELD, NODES, ROOT};
 use crate::proc::File;
-use crate::{host_name, kernel, place};
+use crate::{host_name, immutable, kernel, place};
 use host::flatten;
 use host::volumes::relative;
 use subject::names;
@@ -136,6 +137,9 @@ fn carry_out(first: &FirstProcess<'_>, step: &InsideStep) -> Result<(), AnyError
             noexec,
             read_only,
         } => mount(fstype, target, options, *noexec, *read_only),
+        InsideStep::MountPoints { targets } => {
+            immutable::make_mount_points(targets, &first.plan.inside)
+        }
         InsideStep::Place { held, target } => put_in_place(*held, target),
         InsideStep::ShowLimits { targets } => show_limits(targets),
         InsideStep::Devices { names } => populate_dev(names, first.console),
@@ -157,9 +161,16 @@ fn carry_out(first: &FirstProcess<'_>, step: &InsideStep) -> Result<(), AnyError
             resolver,
             zones,
             hosts,
+            sealed,
         } => {
-            names::write(resolver.as_deref(), zones.as_ref(), hosts);
-            Ok(())
+            let write = || names::write(resolver.as_deref(), zones.as_ref(), hosts);
+            match sealed {
+                true => immutable::on_writable_mount(write),
+                false => {
+                    write();
+                    Ok(())
+                }
+            }
         }
         InsideStep::Kernel { kernel, .. } => {
             kernel::show(kernel)?;
@@ -342,10 +353,14 @@ fn populate_dev(names: &[String], console: &Console) -> Result<(), AnyError> {
 fn set_name(name: &str, plan: &BootPlan) -> Result<(), AnyError> {
     rustix::system::sethostname(host_name::of_zone(name).as_bytes())?;
     let uuid = plan.uuid.map(|uuid| uuid.to_string()).unwrap_or_default();
-    let facts = format!(
+    let mut facts = format!(
         "{name}\nid={}\nuuid={uuid}\nbrand={}\nip-type={}\n",
         plan.id, plan.brand, plan.ip_type
     );
+    if let Some(one) = plan.immutable {
+        let (profile, read_only) = (one.profile, one.is_sealed());
+        facts.push_str(&format!("{PROPERTY}={profile}\nread-only={read_only}\n"));
+    }
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     match openat(CWD, NAME_FILE, flags, Mode::from_raw_mode(0o444)) {
         Ok(file) => rustix::io::write(&file, facts.as_bytes()).map(drop)?,
@@ -380,7 +395,7 @@ fn register(interpreter: &Interpreter) -> Result<(), AnyError> {
 /// Mounts /dev/null over files, and an empty folder over folders. All folders share one file
 /// system, because the kernel needs much longer to create and end a file system than to mount it
 /// once more.
-fn mask(paths: &[PathBuf]) -> Result<(), AnyError> {
+pub(crate) fn mask(paths: &[PathBuf]) -> Result<(), AnyError> {
     let mut covered_file: Option<PathBuf> = None;
     let mut covered_folder: Option<PathBuf> = None;
     for path in paths {

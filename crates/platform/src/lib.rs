@@ -27,6 +27,7 @@ mod error;
 mod folders;
 pub mod guest;
 mod host_name;
+mod immutable;
 mod inside;
 mod kernel;
 pub mod kind;
@@ -34,6 +35,7 @@ pub(crate) mod place;
 pub mod plan;
 pub mod proc;
 mod steps;
+pub mod trusted;
 pub mod visit;
 
 pub use built_platform::{KILL_TIMEOUT, Platform, take_down};

@@ -25,7 +25,7 @@ use crate::answerer;
 use crate::console::Console;
 use crate::folders::{HELD, LAYERS, NODES, ROOT};
 use crate::proc::{self, File};
-use crate::{Channel, Error, KILL_TIMEOUT, Platform, datasets, guest, inside, place};
+use crate::{Channel, Error, KILL_TIMEOUT, Platform, datasets, guest, immutable, inside, place};
 use host::devices::device;
 use host::error::flatten;
 use host::fault::Fault;
@@ -209,6 +209,12 @@ impl Building<'_> {
                 lowers: lowers.clone(),
                 volatile: *volatile,
             }),
+            PlatformStep::Immutable(layout) => Ok(immutable::lay_out(
+                layout,
+                &self.scratch,
+                self.plan.first_id,
+            )?),
+            PlatformStep::Seal => Ok(immutable::seal(&self.scratch)?),
             PlatformStep::Bind {
                 source,
                 target,
@@ -590,6 +596,11 @@ impl Building<'_> {
             layers: self.layers,
             delegated: self.delegated,
             home: self.home,
+            sealed: self.plan.platform.iter().find_map(|step| match step {
+                PlatformStep::Immutable(layout) => Some((self.scratch.clone(), layout.clone())),
+                _ => None,
+            }),
+            trusted: None,
             remarks: self.remarks,
             announced: self.announced,
         })

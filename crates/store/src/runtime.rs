@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use model::controls::Controls;
+use model::immutable::Immutable;
 use model::{State, ZoneName};
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +54,9 @@ pub struct Runtime {
     /// The process that still restores the memory of a guest that already runs.
     #[serde(default)]
     pub pager: Option<Process>,
+    /// The profile with which an immutable zone was booted; `None` for other zones.
+    #[serde(default)]
+    pub immutable: Option<Immutable>,
 }
 
 /// The value of [`Runtime::auxiliary`] while zoneadmd restores the memory and devices of a guest.
@@ -327,6 +331,7 @@ mod tests {
             controls: Controls::default(),
             auxiliary: String::new(),
             pager: None,
+            immutable: None,
         }
     }
 

@@ -92,6 +92,7 @@ pub fn plan(
         resolver: texts.iter().find_map(|text| reachable(text)),
         zones,
         hosts,
+        sealed: false,
     }))
 }
 

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use limits::{Base, ZoneCgroups};
+use model::immutable::Access;
 use model::plan::{BootPlan, InsideStep, PlatformStep};
 use model::{Config, State, Verb, ZoneName};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -177,6 +178,8 @@ fn plan(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<BootPlan, Error
         environment: None,
         given: true,
         reboots: 0,
+        // A job updates packages, so it writes to the whole root.
+        access: Access::Writable,
     };
     let facts = kind::of(&config).boot_facts(host, subject, &config, Added::Refused)?;
     let linked = if halted { Linked::Yes } else { Linked::No };

@@ -88,6 +88,7 @@ fn rebooted<'a>(host: &'a Host, zone: &'a ZoneName) -> Server<'a> {
         controls: Controls::default(),
         auxiliary: String::new(),
         pager: None,
+        immutable: None,
     };
     runtime::save(&host.root, zone, &runtime).unwrap();
     let child = child_of(init.id());

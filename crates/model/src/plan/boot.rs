@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{InsideStep, PlatformStep};
 use crate::config::IpType;
 use crate::config::machine::KeySource;
+use crate::immutable::Immutable;
 use crate::{Uuid, ZoneName};
 
 /// The plan of a zone's virtual platform and of its init.
@@ -45,6 +46,9 @@ pub struct BootPlan {
     /// The boot options, in the form that the zone's console shows.
     #[serde(default)]
     pub words: String,
+    /// The profile of an immutable zone; `None` for other zones.
+    #[serde(default)]
+    pub immutable: Option<Immutable>,
     /// The memory image from which a kernel zone resumes; `None` in every other boot.
     #[serde(default)]
     pub resume: Option<Resume>,

@@ -30,6 +30,11 @@ pub enum InsideStep {
         /// True if the mount is read-only.
         read_only: bool,
     },
+    /// Makes missing mount points of an immutable zone, on the writable mount of its root.
+    MountPoints {
+        /// The mount points, absolute in the zone, in the order of their mounts.
+        targets: Vec<PathBuf>,
+    },
     /// Attaches a mount that zoneadmd holds at its mount point. A missing mount point is created.
     Place {
         /// The number of the held mount.
@@ -94,6 +99,10 @@ pub enum InsideStep {
         zones: Option<ZoneResolver>,
         /// Lines to write into /etc/hosts.
         hosts: String,
+        /// True if the step writes on the writable mount of a read-only root, which exists until
+        /// the step [`Enter`](Self::Enter).
+        #[serde(default)]
+        sealed: bool,
     },
     /// Shows another kernel version, and sends the uname(2) calls of the zone to the answerer.
     Kernel {
@@ -145,6 +154,7 @@ impl fmt::Display for InsideStep {
                 resolver,
                 zones,
                 hosts,
+                ..
             } => {
                 let count = hosts.lines().count();
                 write!(f, "write {count} names into /etc/hosts")?;
@@ -155,6 +165,12 @@ impl fmt::Display for InsideStep {
                     None if resolver.is_some() => f.write_str(", and /etc/resolv.conf"),
                     None => Ok(()),
                 }
+            }
+            Self::MountPoints { targets } => {
+                f.write_str("make missing mount points among")?;
+                targets
+                    .iter()
+                    .try_for_each(|path| write!(f, " {}", path.display()))
             }
             Self::Place { target, .. } => write!(f, "put {} in its place", target.display()),
             Self::ShowLimits { targets } => {

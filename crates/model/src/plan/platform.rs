@@ -9,6 +9,7 @@ use super::Kernel;
 use super::network::Link;
 use crate::config::IpType;
 use crate::controls::Controls;
+use crate::immutable::Layout;
 
 /// A step of zoneadmd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,6 +108,11 @@ pub enum PlatformStep {
         #[serde(default)]
         volatile: bool,
     },
+    /// Mounts the writable folders of an immutable zone, and the read-only ones in them, over its
+    /// root. Afterwards the root itself is still writable for zoneadmd.
+    Immutable(Layout),
+    /// Makes the root of an immutable zone read-only.
+    Seal,
     /// Mounts a folder or file of the host in the zone. zoneadmd holds the file systems of the
     /// configuration: the first process attaches them at their mount points, so that the zone can
     /// unmount them while it runs. Mounts that the host attaches cannot be unmounted.
@@ -258,6 +264,8 @@ impl fmt::Display for PlatformStep {
                     .iter()
                     .try_for_each(|layer| write!(f, " over {}", layer.display()))
             }
+            Self::Immutable(layout) => layout.fmt(f),
+            Self::Seal => f.write_str("make / read-only"),
             Self::Bind {
                 source,
                 target,

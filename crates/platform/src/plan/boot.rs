@@ -7,6 +7,7 @@ use brand::{BootSpec, InitProgram, Platform};
 use limits::{Base, ZoneCgroups};
 use model::config::{FileSystem, IpType};
 use model::controls::Controls;
+use model::immutable::Immutable;
 use model::plan::network::Link;
 use model::plan::{BootPlan, DeviceNode, Init, InsideStep, PlatformStep};
 use model::privilege::{self, Capabilities, Openings};
@@ -58,8 +59,17 @@ pub struct BootInputs<'a> {
     pub names: Option<InsideStep>,
     /// The guest of a kernel zone; `None` for a container.
     pub machine: Option<MachineInputs<'a>>,
+    /// The profile of an immutable zone; `None` for other zones.
+    pub immutable: Option<Immutable>,
     /// True if the boot stops in state ready.
     pub ready_only: bool,
+}
+
+impl BootInputs<'_> {
+    /// Returns the profile if it is in force in this boot.
+    fn sealed(&self) -> Option<Immutable> {
+        self.immutable.filter(|immutable| immutable.is_sealed())
+    }
 }
 
 /// The inputs for the guest of a kernel zone.
@@ -73,7 +83,7 @@ pub struct MachineInputs<'a> {
 
 /// Files of the kernel that describe the host's hardware or change it. The owner of most of them
 /// already prevents access: the host's root has no id in the zone.
-const MASKED: &[&str] = &[
+pub(crate) const MASKED: &[&str] = &[
     "/proc/acpi",
     "/proc/kcore",
     "/proc/keys",
@@ -131,6 +141,7 @@ pub fn plan(inputs: &BootInputs<'_>) -> Result<BootPlan, Error> {
         ready_only: inputs.ready_only,
         reboots: 0,
         words: String::new(),
+        immutable: inputs.immutable,
         resume: None,
         arriving: None,
     })
@@ -201,6 +212,9 @@ fn platform_steps(inputs: &BootInputs<'_>, pings: bool) -> Vec<PlatformStep> {
         lowers: stack.lowers.clone(),
         volatile: stack.volatile,
     });
+    if let Some(immutable) = inputs.sealed() {
+        steps.push(PlatformStep::Immutable(immutable.profile.layout()));
+    }
     let inherited = inputs
         .layout
         .map(|layout| layout.dirs.as_slice())
@@ -240,6 +254,10 @@ fn platform_steps(inputs: &BootInputs<'_>, pings: bool) -> Vec<PlatformStep> {
     }
     if ip_type == IpType::Shared {
         steps.push(PlatformStep::Sysfs);
+    }
+    // The steps before this one make mount points and files in the root.
+    if inputs.sealed().is_some() {
+        steps.push(PlatformStep::Seal);
     }
     if let Some(with) = &inputs.machine {
         steps.push(guest::step(
@@ -334,6 +352,16 @@ fn inside_steps(
             read_only,
         };
     let mut steps = vec![InsideStep::OwnViews];
+    // File systems of the configuration may lie in these folders, or take their place.
+    let configured = |target: &str| config.filesystems().any(|fs| fs.dir == Path::new(target));
+    let sealed = inputs.sealed();
+    for &target in sealed.iter().flat_map(|one| one.profile.in_memory()) {
+        if !configured(target) {
+            let options = in_memory(0o1777, target, &inputs.controls);
+            let options: Vec<&str> = options.iter().map(String::as_str).collect();
+            steps.push(mount("tmpfs", target, &options, false, false));
+        }
+    }
     // Of the zone's own file systems, this adds only those that contain a file system of the host.
     // The others may be for /dev or /proc, which are mounted later.
     let holds = |own: &FileSystem| held(config).any(|(_, fs)| fs.dir.starts_with(&own.dir));
@@ -410,6 +438,10 @@ fn inside_steps(
         let names = COMMANDS.iter().map(|&name| name.to_owned()).collect();
         steps.push(InsideStep::Commands { names });
     }
+    if sealed.is_some() {
+        steps.insert(1, mount_points(&steps));
+        steps.extend(inputs.names.clone().map(through_writable_mount));
+    }
     steps.push(InsideStep::Enter);
     // The zone of a guest has no processes that could read the boot id.
     if inputs.machine.is_none() {
@@ -421,7 +453,9 @@ fn inside_steps(
     steps.push(InsideStep::Mask {
         paths: MASKED.iter().map(PathBuf::from).collect(),
     });
-    steps.extend(inputs.names.clone());
+    if sealed.is_none() {
+        steps.extend(inputs.names.clone());
+    }
     steps.push(InsideStep::Hostname {
         name: config.name().to_string(),
     });
@@ -438,6 +472,40 @@ fn inside_steps(
         });
     }
     steps
+}
+
+/// Returns the step that makes the mount points of these steps in a root that is read-only for the
+/// first process. Mount points in another mount are made when that mount exists.
+fn mount_points(steps: &[InsideStep]) -> InsideStep {
+    let target = |step: &InsideStep| match step {
+        InsideStep::Mount { target, .. } | InsideStep::Place { target, .. } => Some(target.clone()),
+        _ => None,
+    };
+    let mut targets: Vec<PathBuf> = Vec::new();
+    for path in steps.iter().filter_map(target) {
+        if !targets.iter().any(|outer| path.starts_with(outer)) {
+            targets.push(path);
+        }
+    }
+    InsideStep::MountPoints { targets }
+}
+
+/// Returns the step of name resolution for a zone whose root is read-only.
+fn through_writable_mount(step: InsideStep) -> InsideStep {
+    match step {
+        InsideStep::Names {
+            resolver,
+            zones,
+            hosts,
+            ..
+        } => InsideStep::Names {
+            resolver,
+            zones,
+            hosts,
+            sealed: true,
+        },
+        other => other,
+    }
 }
 
 /// Returns the mount options of a file system in memory.

@@ -231,6 +231,12 @@ pub fn program(capabilities: Capabilities, openings: Openings) -> Vec<u64> {
         arch::FOREIGN_BIT,
     );
     let compat = table(checks(&arch::COMPAT_BY_ARGUMENT), &compat, None);
+    either(native, compat)
+}
+
+/// Returns the filter that decides by the table of the call's architecture, and refuses the calls
+/// of any other architecture.
+fn either(native: Vec<u64>, compat: Vec<u64>) -> Vec<u64> {
     // A table has fewer than 255 instructions, because its lists are constants.
     let skip = u8::try_from(native.len()).unwrap_or(u8::MAX);
     let mut code = vec![
@@ -242,6 +248,28 @@ pub fn program(capabilities: Capabilities, openings: Openings) -> Vec<u64> {
     code.push(instruction(RETURN, 0, 0, REFUSE));
     code.extend(compat);
     code
+}
+
+/// AF_UNIX, the socket family of this machine.
+const FAMILY_OF_MACHINE: u32 = 1;
+
+/// Returns a further filter for a process that must make no socket of the family AF_UNIX. The peer
+/// of such a socket gets a pidfd of the process (SO_PEERPIDFD), and with it a process of the same
+/// user namespace enters the mounts of the process, even from another pid namespace.
+#[must_use]
+pub fn without_local_sockets() -> Vec<u64> {
+    let checks = |calls: &ByArgument| {
+        let family = [FAMILY_OF_MACHINE];
+        let mut code = check(calls.socket, FIRST_ARGUMENT, &family, NO_FAMILY, ADMIT);
+        if let Some(number) = calls.socketcall {
+            let sockets = &SOCKETS_OF_SOCKETCALL;
+            code.extend(check(number, FIRST_ARGUMENT, sockets, UNKNOWN, ADMIT));
+        }
+        code
+    };
+    let native = table(checks(&arch::NATIVE_BY_ARGUMENT), &[], arch::FOREIGN_BIT);
+    let compat = table(checks(&arch::COMPAT_BY_ARGUMENT), &[], None);
+    either(native, compat)
 }
 
 /// Returns the instructions that decide about the calls of one table whose arguments the filter
@@ -455,6 +483,23 @@ mod tests {
         (arch::NATIVE, arch::NATIVE_BY_ARGUMENT),
         (arch::COMPAT, arch::COMPAT_BY_ARGUMENT),
     ];
+
+    #[test]
+    fn a_trusted_login_makes_no_local_socket() {
+        let code = without_local_sockets();
+        for (table, calls) in TABLES {
+            for family in 0..50 {
+                let local = family == FAMILY_OF_MACHINE;
+                let expected = if local { NO_FAMILY } else { ADMIT };
+                assert_eq!(run(&code, table, calls.socket, [family, 0]), expected);
+                assert_eq!(run(&code, table, calls.socketpair, [family, 0]), ADMIT);
+            }
+            if let Some(number) = calls.socketcall {
+                assert_eq!(run(&code, table, number, [1, 0]), UNKNOWN);
+                assert_eq!(run(&code, table, number, [3, 0]), ADMIT);
+            }
+        }
+    }
 
     #[test]
     fn leases_are_refused_and_no_other_command_of_fcntl() {

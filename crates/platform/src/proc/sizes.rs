@@ -42,6 +42,8 @@ impl Size {
         let parts = match target {
             RUN => PARTS_PER_RUN,
             SHARED_MEMORY => PARTS_PER_SHARED,
+            // Immutable zones have these folders in memory.
+            "/tmp" | "/var/tmp" => PARTS_PER_RUN,
             _ => return None,
         };
         let memory = [controls.physical, controls.swap];
@@ -90,7 +92,7 @@ mod tests {
         let tiny = size(&with(Some(4096), None));
         assert_eq!(tiny.as_deref(), Some("size=1048576,nr_inodes=256"));
         assert_eq!(size(&Controls::default()), None);
-        assert_eq!(Size::of("/tmp", &capped), None);
+        assert_eq!(Size::of("/srv", &capped), None);
         let full: u64 = ALL
             .iter()
             .filter_map(|at| Size::of(at, &capped))

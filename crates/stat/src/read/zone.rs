@@ -125,6 +125,7 @@ impl Zone {
             controls: Controls::default(),
             auxiliary: String::new(),
             pager: None,
+            immutable: None,
         };
         // Inside a zone its configuration is not visible.
         Self::new(&name.parse().ok()?, runtime, &Root::new(Path::new("/")))
@@ -398,6 +399,7 @@ mod tests {
             controls: Controls::default(),
             auxiliary: String::new(),
             pager: None,
+            immutable: None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use host::Error;
 use model::Config;
+use model::immutable::Access;
 use storage::{BadName, Name};
 
 /// The options of a boot.
@@ -21,6 +22,8 @@ pub struct BootOptions {
     pub given: bool,
     /// Number of reboots in quick succession that led to this boot.
     pub reboots: u32,
+    /// The use that the boot makes of the profile of an immutable zone (`-w`, `-W`).
+    pub access: Access,
 }
 
 impl BootOptions {
@@ -90,6 +93,7 @@ impl BootOptions {
         Ok(Self {
             given: false,
             reboots: self.reboots,
+            access: self.access,
             ..Self::parse(&words.collect::<Vec<_>>())?.0
         })
     }

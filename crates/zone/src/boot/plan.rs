@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use brand::{BootRequest, BootSpec};
 use limits::Base;
+use model::immutable::{Immutable, Profile};
 use model::plan::BootPlan;
 use model::{Config, Verb};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, openat};
@@ -106,6 +107,10 @@ pub(crate) fn plan_on(
         records: &host.root.network(),
         answerer: &host.root.kernel_socket(&subject.entry.name),
         machine,
+        immutable: Profile::of(config).map(|profile| Immutable {
+            profile,
+            access: options.access,
+        }),
         ready_only: verb == Verb::Ready,
     })
 }
