@@ -12,9 +12,10 @@ mod resource;
 use crate::Config;
 use crate::brands::Family;
 use crate::config::IpType;
+use crate::immutable::{DYNAMIC, PROPERTY, Profile};
 use crate::table::GLOBAL;
 
-pub use effect::{without_effect, without_protection};
+pub use effect::without_effect;
 pub use problem::Problem;
 pub use resource::resource;
 
@@ -51,6 +52,7 @@ pub fn config(config: &Config) -> Vec<Problem> {
     if family == Family::Kz && config.ip_type() != IpType::Exclusive {
         problems.push(foreign("ip-type=shared"));
     }
+    problems.extend(immutable(config));
     for one in config.resources() {
         let spec = one.spec();
         if !spec.brands.has(family) {
@@ -66,6 +68,23 @@ pub fn config(config: &Config) -> Vec<Problem> {
     problems.extend(network::problems(config));
     problems.extend(resource::memory(config));
     problems
+}
+
+/// Returns the problem of a profile that no zone, or no zone of this brand, can have.
+fn immutable(config: &Config) -> Option<Problem> {
+    let value = config.get(PROPERTY);
+    let why = if value == DYNAMIC {
+        "a zone has no zones of its own here: use fixed-configuration"
+    } else if config.family() == Family::Kz && Profile::of(config).is_some() {
+        "the kernel of the zone mounts its own disks: mount them read-only in the guest, or give it \
+         read-only disks"
+    } else {
+        return None;
+    };
+    Some(Problem::Profile {
+        value: value.to_owned(),
+        why,
+    })
 }
 
 #[cfg(test)]
@@ -101,6 +120,38 @@ mod tests {
             assert_eq!(super::resource(&attr(kind, bad)).len(), 1, "{kind} {bad}");
         }
         assert_eq!(super::resource(&attr("string", "yes")), []);
+    }
+
+    #[test]
+    fn a_profile_without_a_meaning_is_refused() {
+        for (brand, profile, problem) in [
+            ("lx", "none", None),
+            ("lx", "strict", None),
+            (
+                "lx",
+                "dynamic-zones",
+                Some("a zone has no zones of its own here"),
+            ),
+            ("kz", "none", None),
+            ("kz", "fixed-configuration", Some("mounts its own disks")),
+        ] {
+            let mut config = Config::new("web".parse().unwrap());
+            config.set("zonepath", "/zones/web").unwrap();
+            config.set("brand", brand).unwrap();
+            if brand == "kz" {
+                config.set("ip-type", "exclusive").unwrap();
+            }
+            config.set(PROPERTY, profile).unwrap();
+            let found = texts(&super::config(&config));
+            assert_eq!(found.len(), usize::from(problem.is_some()), "{found:?}");
+            for (text, part) in found.iter().zip(problem) {
+                assert!(
+                    text.starts_with(&format!("{PROPERTY}={profile}: ")),
+                    "{text}"
+                );
+                assert!(text.contains(part), "{text}");
+            }
+        }
     }
 
     #[test]

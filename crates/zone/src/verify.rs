@@ -88,10 +88,6 @@ pub fn before(host: &Host, subject: &Subject, config: &Config, verb: Verb) -> Re
             subject.entry.name
         ));
     }
-    // A zone must not boot without a protection that its configuration requests.
-    if matches!(verb, Verb::Boot | Verb::Ready) {
-        problems.extend(model::verify::without_protection(config));
-    }
     problems.extend(kind::of(config).problems(host, subject, config, verb)?);
     problems.extend(zonepath_problems(host, subject, verb)?);
     check_file_systems(host, &subject.index, config, &mut problems);

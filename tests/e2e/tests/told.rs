@@ -73,24 +73,6 @@ fn logs_prints_and_follows_the_console_and_the_messages() {
 }
 
 #[test]
-fn a_profile_without_effect_does_not_boot() {
-    let Some(host) = Host::with_web() else { return };
-    let set = |value: &str| {
-        let set = format!("set file-mac-profile={value}");
-        host.zonecfg(&["-z", "web", &set]).quiet();
-    };
-    set("strict");
-    for verb in ["boot", "ready"] {
-        host.on("web", &[verb])
-            .mentions(1, "file-mac-profile=strict has no effect here yet");
-        assert_eq!(host.state("web"), "installed");
-    }
-    set("none");
-    host.boot("web");
-    host.halt("web");
-}
-
-#[test]
 fn console_and_messages_tell_how_a_zone_began_and_ended() {
     let Some(host) = Host::with_web() else { return };
     host.on("web", &["boot", "--", "-s"]).quiet();

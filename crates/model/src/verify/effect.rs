@@ -76,24 +76,6 @@ pub fn without_effect(config: &Config) -> Vec<String> {
     lines
 }
 
-/// Returns a line for each setting that should protect the zone but has no effect. A zone must not
-/// run as if a setting without effect protected it.
-#[must_use]
-pub fn without_protection(config: &Config) -> Vec<String> {
-    const PROTECTING: [&str; 1] = ["file-mac-profile"];
-    let is_idle = |spec: &&PropertySpec| {
-        let value = config.get(spec.name);
-        let set = !value.is_empty() && value != "none" && value != spec.default;
-        PROTECTING.contains(&spec.name) && set && phrase(spec.effect).is_some()
-    };
-    let idle = GLOBAL.iter().filter(is_idle);
-    idle.map(|spec| {
-        let (name, value) = (spec.name, config.get(spec.name));
-        format!("{name}={value} has no effect here yet, so the zone would be writable; clear {name} to boot it as it is")
-    })
-    .collect()
-}
-
 /// Scheduling classes whose processes share the CPU time. A zone with fixed or real-time priorities
 /// could keep the host from running.
 const SHARING: &[&str] = &["FSS", "TS", "IA"];
@@ -162,23 +144,6 @@ mod tests {
             config.add(attr).unwrap();
             assert_eq!(without_effect(&config).len(), lines, "{value}");
         }
-    }
-
-    #[test]
-    fn a_protection_without_effect_is_a_problem() {
-        let mut config = Config::new("web1".parse().unwrap());
-        for harmless in ["", "none"] {
-            config.set("file-mac-profile", harmless).unwrap();
-            config.set("tenant", "blue").unwrap();
-            assert_eq!(without_protection(&config), [""; 0]);
-        }
-        config.set("file-mac-profile", "strict").unwrap();
-        let [line] = without_protection(&config).try_into().unwrap();
-        let line: String = line;
-        assert!(
-            line.starts_with("file-mac-profile=strict has no effect"),
-            "{line}"
-        );
     }
 
     #[test]

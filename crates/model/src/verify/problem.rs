@@ -40,6 +40,14 @@ pub enum Problem {
         /// The description of the problem.
         why: String,
     },
+    /// No zone, or no zone of this brand, can have the profile of immutable zones.
+    #[error("file-mac-profile={value}: {why}.")]
+    Profile {
+        /// The profile.
+        value: String,
+        /// The reason, and what to do.
+        why: &'static str,
+    },
     /// The zone has two settings that exclude each other.
     #[error("{0} cannot be used together with {1}.")]
     Incompatible(&'static str, &'static str),
@@ -62,7 +70,10 @@ impl Problem {
             Self::Empty(_) | Self::NotSpecified(..) => "Required property missing",
             Self::Choice { .. } => "Insufficient specification",
             Self::Brand { .. } | Self::Incompatible(..) => "Incompatible settings",
-            Self::AttrValue(_) | Self::Reserved { .. } | Self::Invalid { .. } => "Invalid argument",
+            Self::AttrValue(_)
+            | Self::Reserved { .. }
+            | Self::Invalid { .. }
+            | Self::Profile { .. } => "Invalid argument",
         }
     }
 }

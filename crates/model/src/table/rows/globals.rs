@@ -79,20 +79,17 @@ pub static GLOBAL: &[PropertySpec] = &[
             "Boot arguments, used if boot or reboot has none.",
         )
     },
-    in_info(PropertySpec {
-        effect: Effect::NotYet,
-        ..property(
-            "file-mac-profile",
-            Kind::Enum(&[
-                "none",
-                "strict",
-                "fixed-configuration",
-                "flexible-configuration",
-                "dynamic-zones",
-            ]),
-            "The files of the zone that cannot be changed from within it.",
-        )
-    }),
+    in_info(property(
+        "file-mac-profile",
+        Kind::Enum(&[
+            "none",
+            "strict",
+            "fixed-configuration",
+            "flexible-configuration",
+            "dynamic-zones",
+        ]),
+        "The files of the zone that cannot be changed from within it: none, or a profile. dynamic-zones is refused, because zones have no zones here.",
+    )),
     PropertySpec {
         brands: Brands::AndGlobal,
         live: true,
