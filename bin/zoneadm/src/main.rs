@@ -6,6 +6,7 @@ extern crate cli;
 mod act;
 mod again;
 mod apply;
+mod assemble;
 mod attach;
 mod backup;
 mod call;
@@ -106,6 +107,7 @@ fn run(call: &Call) -> u8 {
         "snapshots" => snapshots::run(call),
         "storage" => space::run(call),
         zone::boot::AGAIN => again::run(call),
+        zone::assemble::ASSEMBLE => assemble::run(call),
         verb if usage::find(verb).is_some() => act::run(call),
         verb => usage::unknown(verb),
     }

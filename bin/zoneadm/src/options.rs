@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use host::Error;
 use lexopt::prelude::*;
+use model::immutable::Access;
 use zone::boot::BootOptions;
 use zone::snapshot::{BadName, Name};
 
@@ -86,6 +87,7 @@ pub(crate) fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
         }
         _ => (words, [].as_slice()),
     };
+    let mut access = Access::default();
     let mut parser = lexopt::Parser::from_args(ours);
     while let Some(word) = parser.next().map_err(|error| error.to_string())? {
         match word {
@@ -113,9 +115,9 @@ pub(crate) fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
                 // A clone that shares layers is as independent as a copy and costs nothing, so `-m
                 // copy` is ignored.
             }
-            // Both options concern immutable zones, which do not exist yet, and are ignored for
-            // other zones.
-            Short('w' | 'W') if verb == "boot" => {}
+            // Both options are ignored for zones that are not immutable, as on Solaris.
+            Short('w') if boots(verb) => access = Access::Writable,
+            Short('W') if boots(verb) => access = Access::Assembling,
             Value(value) if takes_operand(verb) && options.operand.is_none() => {
                 options.operand = Some(value.string().map_err(|error| error.to_string())?);
             }
@@ -149,8 +151,13 @@ pub(crate) fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
             unknown.join(" ")
         );
     }
-    options.boot = boot;
+    options.boot = BootOptions { access, ..boot };
     Ok(Parsed::Options(Box::new(options)))
+}
+
+/// Returns true if the subcommand boots a halted zone, or halts and boots it.
+fn boots(verb: &str) -> bool {
+    matches!(verb, "boot" | "reboot")
 }
 
 pub(crate) fn takes_operand(verb: &str) -> bool {

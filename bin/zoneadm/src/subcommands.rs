@@ -257,8 +257,11 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "boot",
-        form: "boot [-n] [-- boot_options]",
-        help: "Boots the zone. Boot options go to its init:\n\
+        form: "boot [-n] [-w | -W] [-- boot_options]",
+        help: "Boots the zone.\n\
+               \t-w       an immutable zone is writable until its next boot\n\
+               \t-W       an immutable zone is writable until its services have started\n\
+               Boot options go to its init:\n\
                \t-i path  another init, a path in the zone\n\
                \t-s       single-user\n\
                \t-m text  passed on to init\n\
@@ -271,9 +274,10 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "reboot",
-        form: "reboot [-n] [-- boot_options]",
-        help: "Halts the zone and boots it again with the stored configuration.",
-        examples: &["zoneadm -z web1 reboot"],
+        form: "reboot [-n] [-w | -W] [-- boot_options]",
+        help: "Halts the zone and boots it again with the stored configuration.\n\
+               \t-w, -W  make an immutable zone writable, as for boot",
+        examples: &["zoneadm -z web1 reboot", "zoneadm -z web1 reboot -w"],
     },
     Subcommand {
         name: "shutdown",

@@ -1,6 +1,7 @@
 //! Serves an active zone to its end.
 
 mod answer;
+mod assembly;
 mod end;
 mod firewall;
 mod leave;
@@ -173,6 +174,7 @@ impl<'a> Server<'a> {
         for remark in std::mem::take(&mut self.platform.remarks) {
             self.log(&format!("WARNING: {remark}"));
         }
+        self.assemble();
         if let Some(agent) = self.resumed.take() {
             // The guest runs only from this moment on, but its network links are older, so zoneadmd
             // announces its addresses again.

@@ -102,6 +102,23 @@ pub fn boot_again(
     start(host, "zoneadm", &words, None, None, log, &[held.as_fd()])
 }
 
+/// The subcommand that ends the writable first boot of an immutable zone. Only zoneadmd calls it.
+pub const ASSEMBLE: &str = "assemble";
+
+/// Starts `zoneadm -z zone assemble id`. The messages of the command are written to `log`.
+pub fn assemble(host: &Host, zone: &ZoneName, id: u32, log: Option<&File>) -> Result<Child, Error> {
+    let id = id.to_string();
+    let words = ["-z", zone.as_str(), ASSEMBLE, &id];
+    start(host, "zoneadm", &words, None, None, log, &[])
+}
+
+/// Starts a program in the zone that writes the state of systemd to `output`.
+pub fn ask_systemd(host: &Host, zone: &ZoneName, output: &File) -> Result<Child, Error> {
+    let command = "systemctl is-system-running";
+    let words = ["-Q", "-n", "-S", zone.as_str(), command];
+    start(host, "zlogin", &words, None, Some(output), None, &[])
+}
+
 /// Starts `zoneadm -z zone beadm --inside words`, for a request from inside the zone.
 pub fn beadm(
     host: &Host,

@@ -1,6 +1,7 @@
 //! The zone that a verb acts on: its place in the index, its state, its lock.
 
 pub mod arrived;
+pub mod assembled;
 pub mod away;
 pub mod freeze;
 pub mod identity;

@@ -6,6 +6,7 @@ mod plan;
 
 use std::fs::File;
 
+use model::immutable::{Access, Profile};
 use model::plan::BootPlan;
 use model::{Config, State, Verb, ZoneName};
 use storage::{Dataset, driver_at};
@@ -19,8 +20,8 @@ use host::{Error, Host};
 use kernelzone::disks::Added;
 use platform::controls;
 use platform::kind::{self, BootFacts, ResumeOptions};
-use subject::away;
 use subject::{Start, Subject};
+use subject::{assembled, away};
 
 pub use hand_over::give_root;
 pub use host::spawn::{AGAIN, LOCK_OF_AGAIN};
@@ -135,6 +136,7 @@ fn start_admitted(
         false => subject.config(host)?,
     };
     let options = options.or_configured(&config)?;
+    let options = with_access(subject, &config, options)?;
     // This comes first, because a zone that died together with its zoneadmd may still have links
     // that this zone needs.
     if !dry_run && !is_ready {
@@ -169,6 +171,36 @@ fn start_admitted(
         true => Ok(Outcome::Done),
         false => Ok(Outcome::Remarks(remarks)),
     }
+}
+
+/// Returns the options of a boot. A zone that boots for the first time since its installation
+/// assembles itself.
+fn with_access(
+    subject: &Subject,
+    config: &Config,
+    options: BootOptions,
+) -> Result<BootOptions, Error> {
+    if Profile::of(config).is_none() {
+        return Ok(options);
+    }
+    if subject.state == State::Ready {
+        return match options.access {
+            Access::Sealed => Ok(options),
+            Access::Writable | Access::Assembling => Err(Error::Refused(
+                "is ready, and its root is read-only or writable already; halt it first."
+                    .to_owned(),
+            )),
+        };
+    }
+    let is_new = || assembled::is_assembled(&subject.zonepath, subject.entry.uuid).map(|is| !is);
+    let assembles = options.access == Access::Sealed && is_new()?;
+    Ok(BootOptions {
+        access: match assembles {
+            true => Access::Assembling,
+            false => options.access,
+        },
+        ..options
+    })
 }
 
 /// Refuses a boot that verify refuses, or that the zone's state or the options forbid.

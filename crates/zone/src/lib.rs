@@ -12,6 +12,7 @@
 //! | `moments` | what changed between two moments; files of a snapshot |
 //! | `images` | container images, and images by name |
 
+pub mod assemble;
 pub mod attach;
 pub mod backup;
 pub mod boot;

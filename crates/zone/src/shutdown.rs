@@ -76,7 +76,7 @@ pub fn shutdown_within(host: &Host, zone: &ZoneName, patience: Duration) -> Resu
 
 /// Asks the zone's zoneadmd to shut the zone down, and waits for the end. The caller must hold the
 /// zone's lock.
-fn ask(host: &Host, zone: &ZoneName, patience: Duration) -> Result<(), Error> {
+pub(crate) fn ask(host: &Host, zone: &ZoneName, patience: Duration) -> Result<(), Error> {
     let socket = client::connect_or_adopt(host, zone)?;
     let answer = client::ask_within(&socket, &Request::Shutdown, patience);
     if answer.is_err() {

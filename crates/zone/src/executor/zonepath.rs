@@ -12,10 +12,10 @@ use store::xml::manifest;
 use host::outcome::AnyError;
 use host::undo::UndoStack;
 use subject::{FORCED, UNFINISHED, UNPACKING};
-use subject::{arrived, away, pending};
+use subject::{arrived, assembled, away, pending};
 
 /// Files in a zonepath that describe the zone or its state.
-const MARKS: [&str; 9] = [
+const MARKS: [&str; 10] = [
     subject::identity::FILE,
     UNFINISHED,
     UNPACKING,
@@ -23,6 +23,7 @@ const MARKS: [&str; 9] = [
     manifest::DETACHED,
     arrived::INCOMING,
     arrived::ARRIVED,
+    assembled::ASSEMBLED,
     away::AWAY,
     pending::MOVING,
 ];
