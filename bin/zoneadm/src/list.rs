@@ -93,6 +93,8 @@ fn inside(zone: cli::CurrentZone) -> Row {
         brand: zone.brand,
         ip_type: zone.ip_type,
         auxiliary: String::new(),
+        read_only: Some(zone.read_only),
+        file_mac_profile: zone.profile,
         details: None,
     }
 }
@@ -232,17 +234,29 @@ fn ip(row: &Row) -> &'static str {
     }
 }
 
-/// `zoneid:zonename:state:zonepath:uuid:brand:ip-type`, colons in the path escaped.
+/// Returns R for a zone whose root is read-only, W for another active zone.
+fn access(row: &Row) -> char {
+    match row.read_only {
+        Some(true) => 'R',
+        Some(false) => 'W',
+        None => '-',
+    }
+}
+
+/// `zoneid:zonename:state:zonepath:uuid:brand:ip-type:r/w:file-mac-profile`, colons in the path
+/// escaped.
 fn parseable(row: &Row) -> String {
     let path = listing::field(&row.zonepath.display().to_string());
     let uuid = row.uuid.map(|uuid| uuid.to_string()).unwrap_or_default();
     format!(
-        "{}:{}:{}:{path}:{uuid}:{}:{}",
+        "{}:{}:{}:{path}:{uuid}:{}:{}:{}:{}",
         id(row),
         row.name,
         row.state,
         row.brand,
-        ip(row)
+        ip(row),
+        access(row),
+        row.file_mac_profile
     )
 }
 
@@ -305,6 +319,8 @@ mod tests {
             brand: "native".into(),
             ip_type: IpType::Exclusive,
             auxiliary: String::new(),
+            read_only: None,
+            file_mac_profile: "strict".into(),
             details: None,
         }
     }
@@ -318,7 +334,7 @@ mod tests {
                 parseable: true,
                 ..Options::default()
             }),
-            "-:web1:installed:/zones/a\\:b:0f1e2d3c-4b5a-4978-8695-a4b3c2d1e0ff:native:excl\n"
+            "-:web1:installed:/zones/a\\:b:0f1e2d3c-4b5a-4978-8695-a4b3c2d1e0ff:native:excl:-:strict\n"
         );
         assert_eq!(
             with(Options {

@@ -2,7 +2,8 @@
 //! into the zone.
 //!
 //! zoneadmd writes the file before the first process of the zone runs. The file has the name of the
-//! zone, then lines `id=`, `uuid=`, `brand=` and `ip-type=`. Root of the zone can change the file.
+//! zone, then lines `id=`, `uuid=`, `brand=` and `ip-type=`, and in an immutable zone
+//! `file-mac-profile=` and `read-only=`. Root of the zone can change the file.
 //! Therefore programs may display the values in the file, but no access decision may depend on the
 //! file.
 
@@ -11,9 +12,10 @@ use std::fs::File;
 use std::io::Read;
 
 use model::config::IpType;
+use model::immutable::{PROPERTY, Profile};
 use model::{Uuid, brands, name};
 
-/// Maximum size of the file, in bytes. The file has only five short lines.
+/// Maximum size of the file, in bytes. The file has at most seven short lines.
 const MAX_SIZE: u64 = 4096;
 
 /// A zone as a process inside the zone sees it.
@@ -29,6 +31,10 @@ pub struct CurrentZone {
     pub brand: String,
     /// The network type of the zone: shared with the host, or exclusive.
     pub ip_type: IpType,
+    /// True if the root of the zone is read-only.
+    pub read_only: bool,
+    /// The profile of an immutable zone; `none` for other zones.
+    pub profile: String,
 }
 
 impl fmt::Display for CurrentZone {
@@ -57,6 +63,8 @@ fn parse(text: &str) -> Option<CurrentZone> {
         uuid: None,
         brand: brands::DEFAULT.to_owned(),
         ip_type: IpType::Shared,
+        read_only: false,
+        profile: "none".to_owned(),
     };
     for (key, value) in lines.filter_map(|line| line.split_once('=')) {
         match key {
@@ -64,6 +72,10 @@ fn parse(text: &str) -> Option<CurrentZone> {
             "uuid" => zone.uuid = value.parse().ok(),
             "brand" if brands::find(value).is_some() => value.clone_into(&mut zone.brand),
             "ip-type" if value == "exclusive" => zone.ip_type = IpType::Exclusive,
+            "read-only" => zone.read_only = value == "true",
+            PROPERTY if Profile::ALL.iter().any(|one| one.name() == value) => {
+                value.clone_into(&mut zone.profile);
+            }
             _ => {}
         }
     }
@@ -77,7 +89,9 @@ mod tests {
     #[test]
     fn everything_a_zone_is_told() {
         let uuid = "0f1e2d3c-4b5a-4978-8695-a4b3c2d1e0ff";
-        let text = format!("web1\nid=7\nuuid={uuid}\nbrand=lx\nip-type=exclusive\n");
+        let text = format!(
+            "web1\nid=7\nuuid={uuid}\nbrand=lx\nip-type=exclusive\nfile-mac-profile=strict\nread-only=true\n"
+        );
         let zone = parse(&text).unwrap();
         assert_eq!(
             zone,
@@ -87,6 +101,8 @@ mod tests {
                 uuid: uuid.parse().ok(),
                 brand: "lx".to_owned(),
                 ip_type: IpType::Exclusive,
+                read_only: true,
+                profile: "strict".to_owned(),
             }
         );
         assert_eq!(zone.to_string(), "web1");

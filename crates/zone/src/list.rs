@@ -9,7 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use model::config::IpType;
-use model::{State, Uuid, ZoneName, name};
+use model::immutable::{Immutable, Profile};
+use model::{Config, State, Uuid, ZoneName, name};
 use serde::Serialize;
 use store::index::{Entry, Index};
 use store::lock;
@@ -54,6 +55,12 @@ pub struct Row {
     /// The auxiliary state (`-s`), for example `panicked`; empty for most zones.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub auxiliary: String,
+    /// True if the root of an active zone is read-only, false if it is writable; `None` for the
+    /// host, and for zones that are not active.
+    pub read_only: Option<bool>,
+    /// The profile of an immutable zone: that of the running zone, else the configured one. `none`
+    /// for other zones, empty for the host.
+    pub file_mac_profile: String,
     /// More facts, if the listing asks for [`Depth::Full`].
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub details: Option<Details>,
@@ -235,8 +242,19 @@ fn row(
         brand: config.brand().to_owned(),
         ip_type: config.ip_type(),
         auxiliary,
+        read_only: runtime.map(|runtime| runtime.immutable.is_some_and(Immutable::is_sealed)),
+        file_mac_profile: profile(runtime, &config),
         details: (depth == Depth::Full).then(|| Details::of(host, entry, &config, runtime)),
     }))
+}
+
+/// Returns the profile with which a zone runs, or with which it boots next.
+fn profile(runtime: Option<&Runtime>, config: &Config) -> String {
+    let profile = match runtime {
+        Some(runtime) => runtime.immutable.map(|immutable| immutable.profile),
+        None => Profile::of(config),
+    };
+    profile.map_or("none", Profile::name).to_owned()
 }
 
 fn global_row() -> Row {
@@ -249,6 +267,8 @@ fn global_row() -> Row {
         brand: "native".to_owned(),
         ip_type: IpType::Shared,
         auxiliary: String::new(),
+        read_only: None,
+        file_mac_profile: String::new(),
         details: None,
     }
 }

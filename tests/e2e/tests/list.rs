@@ -71,17 +71,17 @@ fn the_forms_of_a_line() {
     assert_eq!(
         host.on("master", &["list", "-p"]).ok().out,
         format!(
-            "-:master:installed:/zones/master:{}:native:shared\n",
+            "-:master:installed:/zones/master:{}:native:shared:-:none\n",
             master.uuid
         )
     );
     assert_eq!(
         host.zoneadm(&["list", "-p"]).ok().out.lines().next(),
-        Some("0:global:running:/::native:shared")
+        Some("0:global:running:/::native:shared:-:")
     );
     assert_eq!(
         host.on("configured", &["list", "-p"]).ok().out,
-        "-:configured:configured:/zones/configured::native:shared\n"
+        "-:configured:configured:/zones/configured::native:shared:-:none\n"
     );
     assert_eq!(
         host.on("master", &["list", "-s"]).ok().out,
@@ -104,6 +104,8 @@ fn json_has_what_the_line_for_programs_has() {
         assert_eq!(zone["zonepath"], row.zonepath.as_str());
         assert_eq!(zone["brand"], "native");
         assert_eq!(zone["ip_type"], "shared");
+        assert_eq!(zone["file_mac_profile"], "none");
+        assert_eq!(zone["read_only"].is_null(), row.id.is_none());
         assert_eq!(zone["id"].as_u64(), row.id.map(u64::from));
         assert_eq!(zone["uuid"].as_str().unwrap_or_default(), row.uuid);
     }
@@ -205,7 +207,7 @@ fn a_long_path_and_a_colon_in_it_stay_whole() {
     assert_eq!(
         line,
         format!(
-            "-:web:configured:{}::native:shared\n",
+            "-:web:configured:{}::native:shared:-:none\n",
             path.replace(':', "\\:")
         )
     );

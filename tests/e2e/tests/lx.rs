@@ -67,7 +67,7 @@ fn a_root_from_an_archive_boots_its_own_init() {
         host.on("tiny", &["list", "-p"])
             .ok()
             .out
-            .ends_with(":lx:shared\n")
+            .ends_with(":lx:shared:-:none\n")
     );
     host.on("tiny", &["boot", "--", "one", "two"]).quiet();
     let started = host.top("tiny").join("etc/started");

@@ -54,7 +54,7 @@ fn the_global_zone_has_a_name() {
     assert_eq!(list(&["-z", "global", "list"]), "global\n");
     assert_eq!(
         list(&["-z", "global", "list", "-p"]),
-        "0:global:running:/::native:shared\n"
+        "0:global:running:/::native:shared:-:\n"
     );
     assert_eq!(
         list(&["-z", "web", "-z", "global", "list"]),
@@ -176,7 +176,7 @@ fn a_listing_brings_zoneadmd_back_and_does_not_wait_for_others() {
     assert_eq!(
         host.sh("web", "/root/zoneadm list -p"),
         format!(
-            "{}:web:running:/:{}:native:shared",
+            "{}:web:running:/:{}:native:shared:W:none",
             row.id.unwrap(),
             row.uuid
         )
