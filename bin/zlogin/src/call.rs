@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use lexopt::prelude::*;
+use platform::trusted::Sight;
 
 /// The command line of zlogin.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Call {
     pub quiet: bool,
     /// The escape character; `None` with `-E`.
     pub escape: Option<u8>,
+    /// A trusted login in an immutable zone: `-T`, or `-U` for a sight of the zone's own data.
+    pub trusted: Option<Sight>,
 }
 
 /// The kind of login.
@@ -60,6 +63,8 @@ struct Flags {
     env: Vec<String>,
     /// The folder of `--cwd`.
     cwd: Option<String>,
+    trusted: bool,
+    unsafe_too: bool,
 }
 
 /// Parses the command-line words that follow the program's name.
@@ -79,6 +84,8 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Call, Problem>
             Short('n') => flags.no_input = true,
             Short('Q') => flags.quiet = true,
             Short('S') => flags.failsafe = true,
+            Short('T') => flags.trusted = true,
+            Short('U') => flags.unsafe_too = true,
             Short('?' | 'h') | Long("help") => return Err(Problem::Help),
             Value(zone) => {
                 let zone = zone.string()?;
@@ -104,6 +111,15 @@ impl Flags {
             }
         } else if self.leave_on_halt {
             return usage("-d goes with -C");
+        }
+        let trusted = match (self.trusted, self.unsafe_too) {
+            (true, true) => return usage("-T and -U do not go together"),
+            (true, false) => Some(Sight::Hidden),
+            (false, true) => Some(Sight::Shown),
+            (false, false) => None,
+        };
+        if self.console && trusted.is_some() {
+            return usage("-C goes without -T and -U");
         }
         if self.failsafe && self.user.is_some() {
             return usage("-S and -l do not go together");
@@ -137,6 +153,7 @@ impl Flags {
             no_input: self.no_input,
             quiet: self.quiet,
             escape: (!self.no_escape).then_some(self.escape.unwrap_or(b'~')),
+            trusted,
         })
     }
 }

@@ -7,6 +7,7 @@ use host::Host;
 use host::flatten;
 use model::ZoneName;
 use platform::enter::{EntryError, RunningZone};
+use platform::trusted::Sight;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use sys::process::{Executable, Program};
 
@@ -22,10 +23,17 @@ pub const NOT_RUN: u8 = 127;
 pub fn run(host: &Host, call: &Call) -> Result<u8, String> {
     let name: Result<ZoneName, _> = call.zone.parse();
     let zone = name.map_err(|_| format!("zone '{}' unknown", call.zone))?;
-    if let Some(status) = machine::run(host, &zone, call)? {
+    if call.trusted.is_none()
+        && let Some(status) = machine::run(host, &zone, call)?
+    {
         return Ok(status);
     }
-    let zone = RunningZone::open(host, &zone).map_err(|error| match error {
+    let opened = match call.trusted {
+        None => RunningZone::open(host, &zone),
+        Some(sight) => RunningZone::open_trusted(host, &zone, sight)
+            .inspect(|_| note_trusted(host, &zone, call, sight)),
+    };
+    let zone = opened.map_err(|error| match error {
         EntryError::Other(error) => flatten(&error),
         other => other.to_string(),
     })?;
@@ -38,6 +46,19 @@ pub fn run(host: &Host, call: &Call) -> Result<u8, String> {
     } else {
         plain::run(&zone, call, command.as_deref())
     }
+}
+
+/// Writes a trusted login into the log of the zone on the host.
+fn note_trusted(host: &Host, zone: &ZoneName, call: &Call, sight: Sight) {
+    let option = match sight {
+        Sight::Hidden => "-T",
+        Sight::Shown => "-U",
+    };
+    let deed = match &call.mode {
+        call::Mode::Command { words, .. } => format!("command: {}", words.join(" ")),
+        _ => "session".to_owned(),
+    };
+    control::log::note(host, zone, &format!("zlogin {option}, {deed}"));
 }
 
 /// Replaces the process in the zone by the login, su or shell that the caller asked for.
@@ -106,7 +127,9 @@ fn attempts(call: &Call, command: Option<&str>) -> Vec<Vec<String>> {
         Some(command) => words(&["sh", "-c", command]),
         None => words(&["sh"]),
     };
-    if call.failsafe {
+    // A trusted login may lack /etc, which login and su need.
+    let lacks_etc = call.trusted == Some(Sight::Hidden) && user == "root";
+    if call.failsafe || lacks_etc {
         return vec![shell];
     }
     let mut all = match command {

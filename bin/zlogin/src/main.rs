@@ -26,8 +26,9 @@ use cli::delegate::{self, Input};
 use call::{Call, Mode, Problem};
 
 const USAGE: &str = "\
-usage: zlogin [-nQ] [-E | -e c] [-l user] [-S] zonename [command [argument ...]]
-       zlogin [-inQ] [-E | -e c] [-l user] [-S] [--cwd folder] [--env name=value]... zonename
+usage: zlogin [-nQ] [-E | -e c] [-l user] [-S] [-T | -U] zonename
+              [command [argument ...]]
+       zlogin [-inQ] [-E | -e c] [-l user] [-S] [-T | -U] [--cwd folder] [--env name=value]... zonename
               command [argument ...]
        zlogin -C [-d] [-E | -e c] zonename
 
@@ -45,6 +46,9 @@ status.
   --env A=B
            sets a variable for the command; can be repeated
   -S       starts a plain shell without login, for a zone whose login does not work
+  -T       enters an immutable zone by the trusted path: the session may write to
+           all files, and does not see the folders that the zone can write to
+  -U       as -T, and sees these folders: their programs and files are not trusted
 
 examples: zlogin web1
           zlogin web1 'uptime; exit 3'

@@ -45,6 +45,9 @@ pub enum Request {
     GoOn,
     /// Connects the client to the zone's console.
     Console,
+    /// Passes the mount namespace for trusted logins. After [`Reply::Done`], zoneadmd sends one
+    /// packet with the descriptor.
+    Trusted,
     /// Changes the resource controls to these values; zoneadmd answers with [`Reply::Changed`].
     Controls(Box<Controls>),
     /// Changes a part of the running kernel zone's machine.

@@ -101,6 +101,11 @@ pub enum Error {
     /// The zone is in another state than ready.
     #[error("zone is already booted")]
     AlreadyBooted,
+    /// Refuses a trusted login: the zone is writable, or another zoneadmd booted it.
+    #[error(
+        "this zoneadmd has no writable root for trusted logins, because it did not boot the zone: reboot the zone"
+    )]
+    NoTrustedPath,
     /// A command waited for the zone's shutdown, and another command halts the zone.
     #[error("another command halts the zone")]
     HaltedByOther,

@@ -8,7 +8,9 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use control::protocol::Request;
 use limits::ZoneCgroups;
+use model::immutable::Layout;
 use model::privilege::Capabilities;
 use model::{State, ZoneName};
 use rustix::pipe::PipeFlags;
@@ -18,8 +20,10 @@ use store::index::Index;
 use store::runtime::Runtime;
 use sys::process::{Child, ns};
 
-use crate::answerer;
 use crate::credentials::limit_privileges;
+use crate::plan::syscalls;
+use crate::trusted::Sight;
+use crate::{answerer, trusted};
 use host::flatten;
 use host::{Error, Host};
 use subject::state;
@@ -33,6 +37,17 @@ pub struct RunningZone {
     zone: ZoneName,
     runtime: Runtime,
     init: OwnedFd,
+    /// The way into the writable root of an immutable zone; `None` for a plain login.
+    trusted: Option<Trusted>,
+}
+
+/// The way of a trusted login.
+#[derive(Debug)]
+struct Trusted {
+    /// The mount namespace that zoneadmd keeps.
+    space: OwnedFd,
+    layout: Layout,
+    sight: Sight,
 }
 
 /// The reason why a zone cannot be entered.
@@ -84,6 +99,30 @@ impl RunningZone {
             zone: zone.clone(),
             runtime,
             init,
+            trusted: None,
+        })
+    }
+
+    /// Opens a running immutable zone for a trusted login.
+    ///
+    /// # Errors
+    /// Fails as [`open`](Self::open) does, and if the root of the zone is not read-only.
+    pub fn open_trusted(host: &Host, zone: &ZoneName, sight: Sight) -> Result<Self, EntryError> {
+        let opened = Self::open(host, zone)?;
+        let sealed = opened.runtime.immutable.filter(|one| one.is_sealed());
+        let Some(immutable) = sealed else {
+            return Err(EntryError::Other(Error::Refused(format!(
+                "-T and -U are for zones whose root is read-only by a file-mac-profile, and zone '{zone}' is writable: log in without them"
+            ))));
+        };
+        let space = trusted_space(host, zone)?;
+        Ok(Self {
+            trusted: Some(Trusted {
+                space,
+                layout: immutable.profile.layout(),
+                sight,
+            }),
+            ..opened
         })
     }
 
@@ -156,8 +195,18 @@ impl RunningZone {
         let entry = cgroups.open_entry(self.runtime.first_id)?;
         let tasks = cgroups.open_v1_tasks()?;
         // The pid and time namespaces take effect only for child processes.
-        sys::namespace::join(self.init.as_fd(), ns::PID | ns::TIME)
+        let (joined, new) = match &self.trusted {
+            None => (ns::PID | ns::TIME, 0),
+            Some(_) => (ns::TIME, ns::PID),
+        };
+        sys::namespace::join(self.init.as_fd(), joined)
             .map_err(Error::io("join the zone's processes"))?;
+        if self.trusted.is_some() {
+            // In its new pid namespace the child cannot see the zone's init.
+            let init = Pid::from_raw(self.runtime.init.pid).unwrap_or(Pid::INIT);
+            sys::surroundings::take_from(init, init, self.runtime.first_id)
+                .map_err(Error::io("take over the limits of the zone"))?;
+        }
         // A zone whose answerer has ended can still be entered.
         let answerer = match self.runtime.kernel {
             true => answerer::reach(&self.root, &self.zone).ok(),
@@ -169,6 +218,7 @@ impl RunningZone {
             .chain(streams.into_iter().flatten())
             .chain(keep.iter().copied())
             .chain(answerer.as_ref().map(AsFd::as_fd))
+            .chain(self.trusted.as_ref().map(|trusted| trusted.space.as_fd()))
             .collect();
         let mut body = Some(body);
         let mut enter = || {
@@ -185,10 +235,10 @@ impl RunningZone {
                 }
             }
         };
-        let child = sys::process::fork(0, Some(entry.as_fd()), &kept, &mut enter).or_else(|_| {
+        let child = sys::process::fork(new, Some(entry.as_fd()), &kept, &mut enter).or_else(|_| {
             // The zone may set limits in its own control groups.
             let login = cgroups.open_login().map_err(std::io::Error::other)?;
-            sys::process::fork(0, Some(login.as_fd()), &kept, &mut enter)
+            sys::process::fork(new, Some(login.as_fd()), &kept, &mut enter)
         });
         let child = child.map_err(Error::io("start a process in the zone"))?;
         cgroups.follow(tasks.len())?;
@@ -202,15 +252,23 @@ impl RunningZone {
         hide()?;
         rustix::process::setsid()?;
         sys::keyring::leave_session()?;
-        self.leave_surroundings()
+        self.leave_surroundings(self.trusted.is_none())
             .map_err(Error::io("take over the limits of the zone"))?;
         // To read limits, the process may have changed its user for a moment.
         hide()?;
         for tasks_file in tasks {
             rustix::io::write(tasks_file, b"0")?;
         }
-        let rest = ns::USER | ns::MOUNT | ns::UTS | ns::IPC | ns::NET | ns::CGROUP;
-        sys::namespace::join(self.init.as_fd(), rest)?;
+        let rest = ns::USER | ns::UTS | ns::NET | ns::CGROUP;
+        match &self.trusted {
+            None => sys::namespace::join(self.init.as_fd(), rest | ns::MOUNT | ns::IPC)?,
+            Some(trusted) => {
+                trusted.arrange(self.runtime.first_id, &self.zone)?;
+                sys::namespace::join(self.init.as_fd(), rest)?;
+                // The copy of the mounts belongs to the zone's user namespace, so they are locked.
+                sys::namespace::unshare(ns::MOUNT | ns::IPC)?;
+            }
+        }
         let (user, group) = (rustix::fs::Uid::ROOT, rustix::fs::Gid::ROOT);
         set_thread_groups(&[])
             .and_then(|()| set_thread_res_gid(group, group, group))
@@ -225,6 +283,9 @@ impl RunningZone {
         if let Some(answerer) = answerer {
             answerer::ask(answerer.as_fd())?;
         }
+        if self.trusted.is_some() {
+            sys::seccomp::install(&syscalls::without_local_sockets())?;
+        }
         match self.runtime.seccomp.is_empty() {
             true => Ok(()),
             false => Ok(sys::seccomp::install(&self.runtime.seccomp)?),
@@ -233,11 +294,30 @@ impl RunningZone {
 
     /// Copies the limits of the zone's init. This needs privileges of the host, because those of
     /// the zone are not enough to raise a limit.
-    fn leave_surroundings(&self) -> std::io::Result<()> {
+    fn leave_surroundings(&self, takes_limits: bool) -> std::io::Result<()> {
         sys::signals::reset_all();
+        if !takes_limits {
+            return Ok(());
+        }
         // This process is already in the zone, where the pid of init is always 1.
         let in_proc = Pid::from_raw(self.runtime.init.pid).unwrap_or(Pid::INIT);
         sys::surroundings::take_from(Pid::INIT, in_proc, self.runtime.first_id)
+    }
+}
+
+/// Asks the zone's zoneadmd for the mount namespace of trusted logins.
+fn trusted_space(host: &Host, zone: &ZoneName) -> Result<OwnedFd, Error> {
+    let socket = control::client::connect_or_adopt(host, zone)?;
+    let gone = || Error::Daemon("zoneadmd went away".to_owned());
+    control::client::ask(&socket, &Request::Trusted)?.ok_or_else(gone)?;
+    let (space, _) = sys::passing::receive(socket.as_fd()).ok_or_else(gone)?;
+    Ok(space)
+}
+
+impl Trusted {
+    fn arrange(&self, first_id: u32, zone: &ZoneName) -> Result<(), AnyError> {
+        let space = self.space.as_fd();
+        trusted::arrange(space, &self.layout, self.sight, first_id, zone.as_str())
     }
 }
 

@@ -37,6 +37,8 @@ complete -c zlogin -n __zlogin_before -s l -x -a '(__fish_complete_users)' -d 'a
 complete -c zlogin -n __zlogin_before -s n -d 'standard input is empty'
 complete -c zlogin -n __zlogin_before -s Q -d 'without messages of zlogin\'s own'
 complete -c zlogin -n __zlogin_before -s S -d 'a plain shell, without login'
+complete -c zlogin -n __zlogin_before -s T -d 'the trusted path into an immutable zone'
+complete -c zlogin -n __zlogin_before -s U -d 'as -T, with the folders that the zone can write to'
 complete -c zlogin -n __zlogin_before -l cwd -x -d 'the folder in which the command runs'
 complete -c zlogin -n __zlogin_before -l env -x -d 'a variable for the command, NAME=VALUE'
 complete -c zlogin -n '__zlogin_before; and not __fish_contains_opt -s C' -a '(__zlogin_list running)'

@@ -94,6 +94,12 @@ pub fn plain() -> Vec<Program> {
                 flag("-n", None, "standard input is empty"),
                 flag("-Q", None, "without messages of zlogin's own"),
                 flag("-S", None, "a plain shell, without login"),
+                flag("-T", None, "the trusted path into an immutable zone"),
+                flag(
+                    "-U",
+                    None,
+                    "as -T, with the folders that the zone can write to",
+                ),
                 flag("--cwd", Some(Text), "the folder in which the command runs"),
                 flag(
                     "--env",

@@ -114,6 +114,14 @@ impl Server<'_> {
             ),
             Request::Part(change) => reply(&client, &done_or(&self.change_part(&change))),
             Request::Freeze => self.stand_still(&client),
+            Request::Trusted => match &self.platform.trusted {
+                Some(space) => {
+                    reply(&client, &Reply::Done);
+                    // The client may have ended.
+                    let _ = sys::passing::send(client.as_fd(), space.as_fd(), "trusted");
+                }
+                None => reply(&client, &done_or(&Err(Error::NoTrustedPath))),
+            },
             Request::Console => {
                 // zoneadmd may not have noticed yet that the former console client has
                 // disconnected.
@@ -173,6 +181,7 @@ impl Server<'_> {
         self.runtime.environment.clone_from(&init.environment);
         self.save()?;
         self.log("booted");
+        self.assemble();
         Ok(())
     }
 

@@ -141,6 +141,7 @@ impl Server<'_> {
             ));
         }
         self.root = self.platform.hold_root();
+        self.platform.trusted = None;
         let fault = self.host.fault.clone().strikes("halt");
         let down = if fault {
             Err(InjectedFault.into())
