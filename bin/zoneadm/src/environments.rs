@@ -148,8 +148,10 @@ fn of_zone(host: &Host, zones: &[ZoneName], options: &Options) -> u8 {
                 print!("{}", render(&rows, *form, false));
                 Outcome::Done
             }),
-        _ => carry_out(host, zone, options, By::Zone, &mut |line| {
-            println!("{line}");
+        _ => environments::refuse_immutable(host, zone).and_then(|()| {
+            carry_out(host, zone, options, By::Zone, &mut |line| {
+                println!("{line}")
+            })
         }),
     };
     match done {

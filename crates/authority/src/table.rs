@@ -166,7 +166,8 @@ const SEES_CONTENT: &[Auth] = &[Login, Manage];
 /// The subcommands of zoneadm that act on zones. A name of two words is a subcommand of a
 /// subcommand.
 pub(crate) const ZONEADM: &[Verb] = &[
-    manage("boot", &[DRY_RUN, flag('w'), flag('W')], Rest::Boot),
+    // `boot -w` and `-W` make an immutable zone writable, which only root may do.
+    manage("boot", &[DRY_RUN], Rest::Boot),
     manage("halt", &[DRY_RUN], Rest::Nothing),
     manage("ready", &[DRY_RUN], Rest::Nothing),
     manage("reboot", &[DRY_RUN], Rest::Boot),

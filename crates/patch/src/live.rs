@@ -20,6 +20,7 @@ use std::fs::File;
 
 use host::{Error, Host, flatten};
 use model::State;
+use model::immutable::Immutable;
 use platform::enter::RunningZone;
 use subject::Subject;
 use zone::boot::BootOptions;
@@ -299,6 +300,16 @@ fn admit(ready: &Ready) -> Result<(), Error> {
     let state = ready.subject.state;
     if state != State::Running {
         return Err(Error::Refused(format!("is {state}; halt it first.")));
+    }
+    let running = ready.subject.runtime.as_ref();
+    if running
+        .and_then(|one| one.immutable)
+        .is_some_and(Immutable::is_sealed)
+    {
+        return Err(Error::Refused(
+            "is immutable; patch it for its next boot (--activate=next) or with a reboot (--activate=now)."
+                .to_owned(),
+        ));
     }
     if ready.is_sparse()? {
         return Err(Error::Refused(

@@ -51,6 +51,23 @@ pub enum By {
     Zone,
 }
 
+/// Refuses a change that an immutable zone wants to make itself: another root would be another
+/// content of its read-only files.
+///
+/// # Errors
+/// Fails with [`Error::Refused`] if the root of the running zone is read-only.
+pub fn refuse_immutable(host: &Host, zone: &ZoneName) -> Result<(), Error> {
+    let running = store::runtime::load(&host.root, zone)?;
+    let immutable = running.and_then(|running| running.immutable);
+    match immutable.filter(|immutable| immutable.is_sealed()) {
+        None => Ok(()),
+        Some(immutable) => Err(Error::Refused(format!(
+            "the zone is immutable (file-mac-profile={}): its boot environments change from the global zone, or after boot -w.",
+            immutable.profile
+        ))),
+    }
+}
+
 /// A line of `beadm list`: a boot environment of a zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
