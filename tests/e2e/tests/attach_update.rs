@@ -225,6 +225,23 @@ fn a_zone_with_a_root_of_its_own_is_updated() {
 }
 
 #[test]
+fn an_immutable_zone_is_updated_from_outside() {
+    let Some(hosts) = Hosts::new() else { return };
+    let profile = "file-mac-profile=strict";
+    hosts
+        .here
+        .zonecfg(&["-z", "web", &format!("set {profile}")])
+        .quiet();
+    hosts.carry();
+    let there = &hosts.there;
+    let ran = hosts.on("2", &["attach", "-u"]).ok();
+    assert!(ran.out.contains("Updated 1 packages."), "{ran:?}");
+    assert_eq!(hosts.versions(), both("2", "1"));
+    let export = there.zonecfg(&["-z", "web", "export"]).ok().out;
+    assert!(export.contains(profile), "{export}");
+}
+
+#[test]
 fn an_update_killed_at_any_moment_leaves_the_old_or_the_new_zone() {
     let Some(hosts) = Hosts::new() else { return };
     hosts.carry();

@@ -146,6 +146,50 @@ fn a_running_zone_is_patched_for_its_next_boot_and_goes_back() {
     assert_eq!(standing(&host, "web").last().unwrap(), "rolled_back");
 }
 
+/// Returns the last two fields of `zoneadm list -p` for `web`.
+fn immutable(host: &Host) -> String {
+    let line = host.on("web", &["list", "-p"]).ok().out;
+    line.trim_end()
+        .rsplitn(3, ':')
+        .take(2)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[test]
+fn an_immutable_zone_is_patched_halted_and_for_its_next_boot() {
+    let Some(host) = running("web") else { return };
+    // The init of the other tests starts a process every second, which delays the self-assembly.
+    let quiet = "#!/bin/sh\ntrap 'exit 0' TERM INT PWR\nsleep 1000000 & wait\n";
+    host.put_program("web", "usr/sbin/init", quiet);
+    host.zonecfg(&["-z", "web", "set file-mac-profile=strict"])
+        .quiet();
+    host.boot("web");
+    let read_only = || {
+        wait_for("the zone read-only", || {
+            (immutable(&host) == "strict R").then_some(())
+        })
+    };
+    read_only();
+    assert_eq!(version(&host, "web"), OLD);
+    zonepatch(&host, &["apply", "-z", "web", "--live"])
+        .mentions(1, "is immutable; patch it for its next boot");
+    assert_eq!(version(&host, "web"), OLD);
+    let ran = zonepatch(&host, &["apply", "-z", "web", "--activate=next"]).ok();
+    assert!(ran.out.contains("web: patched be"), "{ran:?}");
+    host.on("web", &["reboot"]).quiet();
+    read_only();
+    assert_eq!(version(&host, "web"), NEW);
+    host.halt("web");
+    let _ = zonepatch(&host, &["rollback", "-z", "web"]).ok();
+    let ran = zonepatch(&host, &["apply", "-z", "web"]).ok();
+    assert!(ran.out.contains("web: patched"), "{ran:?}");
+    host.boot("web");
+    read_only();
+    assert_eq!(version(&host, "web"), NEW);
+    host.halt("web");
+}
+
 #[test]
 fn a_kill_at_any_moment_leaves_a_running_zone_that_boots_old_or_new() {
     let Some(host) = running("web") else { return };
