@@ -201,6 +201,7 @@ fn checked(verb: &str, direction: Direction, given: Words) -> Result<Parsed, Str
             rules: Rules {
                 owner,
                 set_id: given.set_id,
+                restore: None,
             },
         },
         owner: given.owner,

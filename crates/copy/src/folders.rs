@@ -103,6 +103,13 @@ impl Folders {
         }
     }
 
+    /// Runs [`Folders::describe`] also for a folder that existed.
+    pub(crate) fn describe_always(&mut self, member: Member) {
+        if let Some(open) = self.open.last_mut() {
+            open.made = Some(member);
+        }
+    }
+
     fn last(&self) -> BorrowedFd<'_> {
         self.open
             .last()

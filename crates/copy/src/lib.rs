@@ -35,12 +35,32 @@ mod write;
 use rustix::io::Errno;
 
 pub use owner::Owner;
-pub use pack::pack;
+pub use pack::{pack, pack_for};
 pub use target::Target;
-pub use unpack::{Rules, unpack};
+pub use unpack::{Existing, Restore, Rules, unpack};
 
 /// Maximum depth of folders below a copied folder. One descriptor is open for each level.
 pub const MAX_DEPTH: usize = 400;
+
+/// The attributes of files that are copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attributes {
+    /// `user.*`. The other side may be hostile.
+    User,
+    /// Also access control lists and capabilities: both sides are one zone.
+    Own,
+}
+
+impl Attributes {
+    pub(crate) fn admits(self, name: &str) -> bool {
+        let own = [
+            "security.capability",
+            "system.posix_acl_access",
+            "system.posix_acl_default",
+        ];
+        name.starts_with("user.") || self == Self::Own && own.contains(&name)
+    }
+}
 
 /// The reason why a whole copy ends.
 #[derive(Debug, thiserror::Error)]

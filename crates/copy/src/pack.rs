@@ -1,18 +1,19 @@
 //! Packs files and folders of a root into a stream.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{CString, OsStr};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
 use crate::header::{Kind, Member};
+use crate::unpack::Existing;
 use crate::write::Writer;
-use crate::{Done, Error, MAX_DEPTH, Problem, name, sparse};
+use crate::{Attributes, Done, Error, MAX_DEPTH, Problem, Rules, name, sparse};
 
 /// Maximum number of files with several names that are remembered at a time. The names of further
 /// ones become files of their own.
@@ -40,25 +41,47 @@ pub fn pack<W: Write>(
     to: W,
     report: &mut dyn FnMut(&Problem),
 ) -> Result<Done, Error> {
-    let mut pack = Pack {
-        to: Writer::new(to),
-        links: HashMap::new(),
-        done: Done::default(),
-        report,
-        buffer: vec![0; COPY_BYTES],
-    };
+    let mut pack = Pack::new(to, Attributes::User, report);
     for source in sources {
         pack.source(root, source)?;
     }
-    let Pack { to, done, .. } = pack;
-    to.finish().map_err(closed)?;
-    Ok(done)
+    pack.finish()
+}
+
+/// Packs the paths of a restoration as [`pack`] does, but with their whole names. The folders above
+/// them are members, too. No link in a path is followed.
+///
+/// # Errors
+/// Fails with [`Error::Closed`] if the reader of the stream has ended.
+pub fn pack_for<W: Write>(
+    rules: &Rules,
+    root: BorrowedFd<'_>,
+    to: W,
+    report: &mut dyn FnMut(&Problem),
+) -> Result<Done, Error> {
+    let mut pack = Pack::new(to, Attributes::Own, report);
+    let restore = rules.restore.as_ref();
+    // A name that exists may be kept, and is then another file.
+    pack.has_links = restore.is_none_or(|restore| restore.existing == Existing::Replace);
+    let mut above = BTreeSet::new();
+    let paths = restore.map_or(&[][..], |restore| &restore.paths);
+    for (n, path) in paths.iter().enumerate() {
+        // A file that came twice would lose its other names.
+        let mut others = paths.iter().enumerate();
+        if !others.any(|(m, other)| path.starts_with(other) && (m < n || other != path)) {
+            pack.whole(root, path, &mut above)?;
+        }
+    }
+    pack.finish()
 }
 
 struct Pack<'a, W> {
     to: Writer<W>,
     /// The first name of each file with several names, and the number of names that are left.
     links: HashMap<(u64, u64), (Vec<u8>, u64)>,
+    /// True if further names of a file refer to the first one.
+    has_links: bool,
+    attributes: Attributes,
     done: Done,
     report: &'a mut dyn FnMut(&Problem),
     buffer: Vec<u8>,
@@ -70,7 +93,66 @@ struct Level {
     name: Vec<u8>,
 }
 
-impl<W: Write> Pack<'_, W> {
+impl<'a, W: Write> Pack<'a, W> {
+    fn new(to: W, attributes: Attributes, report: &'a mut dyn FnMut(&Problem)) -> Self {
+        Self {
+            to: Writer::new(to),
+            links: HashMap::new(),
+            has_links: true,
+            attributes,
+            done: Done::default(),
+            report,
+            buffer: vec![0; COPY_BYTES],
+        }
+    }
+
+    fn finish(self) -> Result<Done, Error> {
+        self.to.finish().map_err(closed)?;
+        Ok(self.done)
+    }
+
+    /// Packs a file or folder with its whole name, after the folders above it, which `above` then
+    /// contains.
+    fn whole(
+        &mut self,
+        root: BorrowedFd<'_>,
+        path: &Path,
+        above: &mut BTreeSet<Vec<u8>>,
+    ) -> Result<(), Error> {
+        let names = path.components().filter_map(|part| match part {
+            Component::Normal(name) => Some(name),
+            _ => None,
+        });
+        let names: Vec<&OsStr> = names.collect();
+        let Some((last, folders)) = names.split_last() else {
+            self.fail(path, Errno::INVAL);
+            return Ok(());
+        };
+        let mut parent = match root.try_clone_to_owned() {
+            Ok(parent) => parent,
+            Err(error) => return Err(Error::Io(error)),
+        };
+        let (mut name, mut shown) = (Vec::new(), PathBuf::from("/"));
+        for folder in folders {
+            push(&mut name, folder);
+            shown.push(folder);
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            parent = match openat(&parent, *folder, flags, Mode::empty()) {
+                Ok(parent) => parent,
+                Err(errno) => {
+                    self.fail(&shown, errno);
+                    return Ok(());
+                }
+            };
+            if above.insert(name.clone()) {
+                self.folder(parent.as_fd(), OsStr::new("."), name.clone(), &shown)?;
+            }
+        }
+        push(&mut name, last);
+        above.insert(name.clone());
+        self.tree(parent.as_fd(), last, name, path)
+    }
+
     fn source(&mut self, root: BorrowedFd<'_>, path: &Path) -> Result<(), Error> {
         let name = name::of_source(path).to_vec();
         let bytes = path.as_os_str().as_bytes();
@@ -196,7 +278,7 @@ impl<W: Write> Pack<'_, W> {
         let opened = openat(parent, entry, flags, Mode::empty()).and_then(|folder| {
             let stat = fstat(&folder)?;
             let mut member = member(name.clone(), Kind::Folder, &stat);
-            member.xattrs = xattrs(&folder)?;
+            member.xattrs = xattrs(&folder, self.attributes)?;
             Ok((Dir::new(folder)?, member))
         });
         match opened {
@@ -225,7 +307,7 @@ impl<W: Write> Pack<'_, W> {
         let opened = open_listed(parent, entry, listed).and_then(|opened| match opened {
             Some((file, stat)) => {
                 let mut member = member(name.clone(), Kind::File, &stat);
-                member.xattrs = xattrs(&file)?;
+                member.xattrs = xattrs(&file, self.attributes)?;
                 member.size = u64::try_from(stat.st_size).unwrap_or(0);
                 member.pieces = sparse::pieces(&file, &stat)?;
                 Ok(Some((file, member)))
@@ -252,7 +334,7 @@ impl<W: Write> Pack<'_, W> {
             sum += length;
         }
         self.to.pad(sum).map_err(closed)?;
-        if listed.st_nlink > 1 && self.links.len() < MAX_LINKED_FILES {
+        if self.has_links && listed.st_nlink > 1 && self.links.len() < MAX_LINKED_FILES {
             let number = (listed.st_dev, listed.st_ino);
             // The type of the count depends on the processor.
             #[allow(clippy::useless_conversion)]
@@ -264,7 +346,7 @@ impl<W: Write> Pack<'_, W> {
 
     /// Returns the name under which a file is in the stream already.
     fn first_name(&mut self, stat: &Stat) -> Option<Vec<u8>> {
-        if stat.st_nlink < 2 {
+        if stat.st_nlink < 2 || !self.has_links {
             return None;
         }
         let number = (stat.st_dev, stat.st_ino);
@@ -373,8 +455,15 @@ fn open_listed(
     Ok((same && FileType::from_raw_mode(stat.st_mode).is_file()).then_some((file, stat)))
 }
 
-/// Returns the attributes `user.*` of a file.
-fn xattrs(file: impl AsFd) -> Result<Vec<(String, Vec<u8>)>, Errno> {
+fn push(name: &mut Vec<u8>, part: &OsStr) {
+    if !name.is_empty() {
+        name.push(b'/');
+    }
+    name.extend(part.as_bytes());
+}
+
+/// Returns the attributes of a file that are copied.
+fn xattrs(file: impl AsFd, attributes: Attributes) -> Result<Vec<(String, Vec<u8>)>, Errno> {
     let mut names = vec![0; MAX_XATTR_BYTES];
     let length = match rustix::fs::flistxattr(&file, names.as_mut_slice()) {
         Ok(length) => length,
@@ -388,7 +477,7 @@ fn xattrs(file: impl AsFd) -> Result<Vec<(String, Vec<u8>)>, Errno> {
             continue;
         };
         // A record of pax cannot hold a name with an equals sign.
-        if !text.starts_with("user.") || text.contains('=') {
+        if !attributes.admits(text) || text.contains('=') {
             continue;
         }
         let mut value = vec![0; MAX_XATTR_BYTES];

@@ -2,8 +2,8 @@
 
 use std::io::{self, Read};
 
-use crate::Error;
 use crate::header::{BLOCK, Kind, Member, Piece, checksum, number, padding, records, time};
+use crate::{Attributes, Error};
 
 /// Maximum size of the pax records of a member, in bytes: the kernel allows 64 KiB for one
 /// attribute, and a file rarely has more than a few.
@@ -19,6 +19,7 @@ const MAX_DIGITS: usize = 20;
 #[derive(Debug)]
 pub(crate) struct Reader<R> {
     from: R,
+    attributes: Attributes,
     /// The number of bytes of the present member's content that were not read.
     left: u64,
     padding: usize,
@@ -52,8 +53,13 @@ const CUT: Error = Error::Stream("the stream ends too early: its last file was n
 
 impl<R: Read> Reader<R> {
     pub(crate) const fn new(from: R) -> Self {
+        Self::with(from, Attributes::User)
+    }
+
+    pub(crate) const fn with(from: R, attributes: Attributes) -> Self {
         Self {
             from,
+            attributes,
             left: 0,
             padding: 0,
             has_begun: false,
@@ -105,7 +111,7 @@ impl<R: Read> Reader<R> {
                 b'g' | b'V' => begin(size),
                 _ => {
                     let size = extra.number("size")?.unwrap_or(size);
-                    let mut member = member(&block, &extra, size)?;
+                    let mut member = member(&block, &extra, size, self.attributes)?;
                     begin(match member.kind {
                         Kind::File | Kind::Other(_) => size,
                         // A folder, a link or a device has no content, even if it has a size.
@@ -246,7 +252,12 @@ impl<R: Read> Map<'_, R> {
     }
 }
 
-fn member(block: &[u8; BLOCK], extra: &Extra, size: u64) -> Result<Member, Error> {
+fn member(
+    block: &[u8; BLOCK],
+    extra: &Extra,
+    size: u64,
+    attributes: Attributes,
+) -> Result<Member, Error> {
     let text = |range: std::ops::Range<usize>| {
         let field = &block[range];
         let end = field.iter().position(|&byte| byte == 0);
@@ -292,7 +303,8 @@ fn member(block: &[u8; BLOCK], extra: &Extra, size: u64) -> Result<Member, Error
     };
     let xattrs = extra.records.iter().filter_map(|(key, value)| {
         let name = key.strip_prefix("SCHILY.xattr.")?;
-        name.starts_with("user.")
+        attributes
+            .admits(name)
             .then(|| (name.to_owned(), value.clone()))
     });
     Ok(Member {

@@ -7,12 +7,12 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags,
-    chownat, fchmod, fchown, fsetxattr, ftruncate, futimens, linkat, openat, openat2, renameat,
-    symlinkat, unlinkat, utimensat,
+    AtFlags, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT, Uid,
+    XattrFlags, chownat, fchmod, fchown, fsetxattr, ftruncate, futimens, linkat, openat, openat2,
+    renameat, renameat_with, statat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -21,7 +21,7 @@ use crate::header::{Kind, Member};
 use crate::owner::Ids;
 use crate::read::Reader;
 use crate::target::{Renamer, Target};
-use crate::{Done, Error, Owner, Problem, name};
+use crate::{Attributes, Done, Error, Owner, Problem, name};
 
 /// The bits set-user-id and set-group-id of a mode.
 const SET_ID: u32 = 0o6000;
@@ -39,6 +39,38 @@ pub struct Rules {
     pub owner: Owner,
     /// True if files keep set-id bits.
     pub set_id: bool,
+    /// The rules of a restoration; `None` for a copy between two sides that do not trust each other.
+    pub restore: Option<Restore>,
+}
+
+/// The rules for files that come back to where they were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restore {
+    /// The absolute paths of the files and folders. Folders above them stay as they are, unless they
+    /// are missing.
+    pub paths: Vec<PathBuf>,
+    /// The rule for files that exist.
+    pub existing: Existing,
+}
+
+/// The rule for a file whose name exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// The new file replaces the other one. A folder gets its former attributes.
+    Replace,
+    /// The other file stays.
+    Keep,
+}
+
+impl Restore {
+    /// Returns true if an existing folder gets its former attributes.
+    fn describes(&self, path: &[OsString]) -> bool {
+        let path: PathBuf = std::iter::once(OsStr::new("/"))
+            .chain(path.iter().map(OsString::as_os_str))
+            .collect();
+        let mut tops = self.paths.iter();
+        self.existing == Existing::Replace && tops.any(|top| path.starts_with(top))
+    }
 }
 
 /// Unpacks a stream at a destination in `root`. Passes each file that cannot be copied to `report`,
@@ -73,11 +105,15 @@ pub fn unpack<R: Read>(
         folders: Folders::new(folder),
         renamer: Renamer::new(rename),
         shown,
+        restore: rules.restore.as_ref(),
         done: Done::default(),
         report,
         buffer: vec![0; COPY_BYTES],
     };
-    let mut reader = Reader::new(from);
+    let mut reader = match rules.restore {
+        Some(_) => Reader::with(from, Attributes::Own),
+        None => Reader::new(from),
+    };
     while let Some(member) = reader.next()? {
         unpack.member(member, &mut reader)?;
     }
@@ -92,6 +128,7 @@ struct Unpack<'a> {
     folders: Folders,
     renamer: Renamer,
     shown: String,
+    restore: Option<&'a Restore>,
     done: Done,
     report: &'a mut dyn FnMut(&Problem),
     buffer: Vec<u8>,
@@ -152,7 +189,10 @@ impl Unpack<'_> {
         if member.kind == Kind::Folder {
             self.leave_for(path);
             self.folders.enter(path)?;
-            self.folders.describe(member);
+            match self.restore.is_some_and(|restore| restore.describes(path)) {
+                true => self.folders.describe_always(member),
+                false => self.folders.describe(member),
+            }
             return Ok(());
         }
         self.leave_for(folder);
@@ -164,6 +204,12 @@ impl Unpack<'_> {
             .map(|path| open_first(self.folders.top(), &path))
             .transpose()?;
         let parent = self.folders.enter(folder)?;
+        let keeps = self
+            .restore
+            .is_some_and(|restore| restore.existing == Existing::Keep);
+        if keeps && statat(parent, file, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            return Ok(());
+        }
         let unfinished = self.maker.next_name();
         let made = match (&member.kind, &first) {
             (Kind::HardLink(_), Some((folder, name))) => {
@@ -174,7 +220,17 @@ impl Unpack<'_> {
                 .maker
                 .file(parent, &unfinished, &member, reader, &mut self.buffer),
         };
-        let renamed = made.and_then(|()| Ok(renameat(parent, &unfinished, parent, file)?));
+        let renamed = made.and_then(|()| {
+            if !keeps {
+                return Ok(renameat(parent, &unfinished, parent, file)?);
+            }
+            let flags = RenameFlags::NOREPLACE;
+            match renameat_with(parent, &unfinished, parent, file, flags) {
+                // Another process made a file with this name meanwhile.
+                Err(Errno::EXIST) => Ok(unlinkat(parent, &unfinished, AtFlags::empty())?),
+                other => Ok(other?),
+            }
+        });
         // A rename of one name of a file to another name of it leaves both.
         if renamed.is_err() || first.is_some() {
             let _ = unlinkat(parent, &unfinished, AtFlags::empty());

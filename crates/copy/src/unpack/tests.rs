@@ -16,6 +16,7 @@ fn rules() -> Rules {
     Rules {
         owner: Owner::Caller,
         set_id: false,
+        restore: None,
     }
 }
 
@@ -194,4 +195,98 @@ fn several_sources_need_a_folder() {
     .unwrap();
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert_eq!(fs::read(to.join("new")).unwrap(), b"text");
+}
+
+/// Restores paths from one root into another, and returns the problems.
+fn restored(from: &Path, to: &Path, paths: &[&str], existing: Existing) -> Vec<String> {
+    let rules = Rules {
+        owner: Owner::Caller,
+        set_id: true,
+        restore: Some(Restore {
+            paths: paths.iter().map(PathBuf::from).collect(),
+            existing,
+        }),
+    };
+    let (mut stream, mut problems) = (Vec::new(), Vec::new());
+    let mut tell = |problem: &Problem| problems.push(problem.to_string());
+    crate::pack_for(&rules, root(from).as_fd(), &mut stream, &mut tell).unwrap();
+    let to = root(to);
+    let target = Target::open(to.as_fd(), Path::new("/"), Naming::Keep).unwrap();
+    unpack(to.as_fd(), target, stream.as_slice(), &rules, &mut tell).unwrap();
+    problems
+}
+
+/// Makes two roots, the first of which has files.
+fn two_roots() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    fs::create_dir_all(from.join("a/b/c")).unwrap();
+    fs::create_dir(&to).unwrap();
+    fs::write(from.join("a/b/c/file"), "old").unwrap();
+    fs::hard_link(from.join("a/b/c/file"), from.join("a/b/two")).unwrap();
+    fs::write(from.join("a/beside"), "old").unwrap();
+    fs::set_permissions(from.join("a/b"), PermissionsExt::from_mode(0o710)).unwrap();
+    (dir, from, to)
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+#[test]
+fn a_restored_path_comes_back_at_its_place_without_its_neighbours() {
+    let (_dir, from, to) = two_roots();
+    let problems = restored(&from, &to, &["/a/b", "/a/b/two"], Existing::Replace);
+    assert_eq!(problems, [""; 0]);
+    assert_eq!(fs::read(to.join("a/b/c/file")).unwrap(), b"old");
+    assert!(!to.join("a/beside").exists());
+    assert_eq!(mode(&to.join("a/b")), 0o710);
+    let number = |name: &str| fs::metadata(to.join(name)).unwrap().ino();
+    assert_eq!(number("a/b/c/file"), number("a/b/two"));
+}
+
+#[test]
+fn existing_folders_get_their_mode_back_and_those_above_keep_theirs() {
+    let (_dir, from, to) = two_roots();
+    fs::create_dir_all(to.join("a/b")).unwrap();
+    for name in ["a", "a/b"] {
+        fs::set_permissions(to.join(name), PermissionsExt::from_mode(0o700)).unwrap();
+    }
+    restored(&from, &to, &["/a/b"], Existing::Keep);
+    assert_eq!((mode(&to.join("a")), mode(&to.join("a/b"))), (0o700, 0o700));
+    restored(&from, &to, &["/a/b"], Existing::Replace);
+    assert_eq!((mode(&to.join("a")), mode(&to.join("a/b"))), (0o700, 0o710));
+}
+
+#[test]
+fn existing_files_are_replaced_or_kept() {
+    let (_dir, from, to) = two_roots();
+    fs::create_dir_all(to.join("a/b/c")).unwrap();
+    fs::write(to.join("a/b/c/file"), "new").unwrap();
+    fs::write(to.join("a/b/more"), "new").unwrap();
+    assert_eq!(restored(&from, &to, &["/a"], Existing::Keep), [""; 0]);
+    assert_eq!(fs::read(to.join("a/b/c/file")).unwrap(), b"new");
+    // The other name of the file has the old content, although the first name was kept.
+    assert_eq!(fs::read(to.join("a/b/two")).unwrap(), b"old");
+    assert_eq!(restored(&from, &to, &["/a"], Existing::Replace), [""; 0]);
+    assert_eq!(fs::read(to.join("a/b/c/file")).unwrap(), b"old");
+    assert_eq!(fs::read(to.join("a/b/more")).unwrap(), b"new");
+}
+
+#[test]
+fn a_restoration_follows_links_on_neither_side() {
+    let (dir, from, to) = two_roots();
+    let outside = dir.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    symlink(&outside, to.join("a")).unwrap();
+    let problems = restored(&from, &to, &["/a/b/two"], Existing::Replace);
+    assert!(
+        problems[0].contains("has the name of a folder"),
+        "{problems:?}"
+    );
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    symlink(from.join("a"), from.join("link")).unwrap();
+    let problems = restored(&from, &to, &["/link/beside"], Existing::Replace);
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(!to.join("link").exists());
 }

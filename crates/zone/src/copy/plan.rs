@@ -196,6 +196,7 @@ mod tests {
             rules: Rules {
                 owner: Owner::Named("www".to_owned()),
                 set_id: true,
+                restore: None,
             },
             may_rename: false,
         };
@@ -217,6 +218,7 @@ mod tests {
             rules: Rules {
                 owner: Owner::Caller,
                 set_id: false,
+                restore: None,
             },
             may_rename: false,
         };
