@@ -18,8 +18,9 @@ use rustix::io::Errno;
 
 use crate::change::{Kind, What};
 use crate::content;
-use crate::layer::{Entry, Mark, Reader, listed, redirect};
+use crate::layer::{Entry, Lister, Mark, Reader, listed, redirect};
 use crate::moment::{Error, Moment, Proof};
+use crate::names::{Memory, Names};
 use crate::view::Side;
 
 const OPAQUE: &str = "trusted.overlay.opaque";
@@ -232,31 +233,74 @@ fn entry(stat: &Stat, has_marks: bool) -> Entry {
     }
 }
 
-impl Reader for Disk {
+impl Lister for Disk {
     type Folder = Folder;
-
-    fn root(&self, layer: usize, marks: bool) -> Folder {
-        self.layers[layer].roots[usize::from(marks)].clone()
-    }
 
     fn names(
         &self,
         at: &Folder,
         each: &mut dyn FnMut(&[u8], bool) -> ControlFlow<()>,
     ) -> Result<(), Errno> {
-        for next in Dir::read_from(&*self.fd(at)?)? {
-            let next = next?;
-            let name = next.file_name().to_bytes();
-            if matches!(name, b"." | b"..") {
-                continue;
-            }
-            let kind = next.file_type();
-            let may_be_folder = matches!(kind, FileType::Directory | FileType::Unknown);
-            if each(name, may_be_folder).is_break() {
-                break;
-            }
+        list(&*self.fd(at)?, each)
+    }
+}
+
+/// Passes each name of an open folder to `each`, with false if it is certainly no folder.
+fn list(
+    folder: impl AsFd,
+    each: &mut dyn FnMut(&[u8], bool) -> ControlFlow<()>,
+) -> Result<(), Errno> {
+    for next in Dir::read_from(folder)? {
+        let next = next?;
+        let name = next.file_name().to_bytes();
+        if matches!(name, b"." | b"..") {
+            continue;
         }
-        Ok(())
+        let kind = next.file_type();
+        let may_be_folder = matches!(kind, FileType::Directory | FileType::Unknown);
+        if each(name, may_be_folder).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Any open folder.
+struct Any;
+
+impl Lister for Any {
+    type Folder = Rc<OwnedFd>;
+
+    fn names(
+        &self,
+        at: &Rc<OwnedFd>,
+        each: &mut dyn FnMut(&[u8], bool) -> ControlFlow<()>,
+    ) -> Result<(), Errno> {
+        list(&**at, each)
+    }
+}
+
+/// Passes the names of a folder to `each`, in the order of their bytes, with bounded memory.
+///
+/// # Errors
+/// Fails with the error of getdents(2), and with [`Errno::AGAIN`] if the folder gets new names
+/// without end.
+pub fn names(
+    folder: OwnedFd,
+    each: &mut dyn FnMut(&OsStr) -> ControlFlow<()>,
+) -> Result<(), Errno> {
+    let (mut names, memory) = (Names::new(vec![Rc::new(folder)], false), Memory::default());
+    while let Some(name) = names.next(&Any, &memory)? {
+        if each(OsStr::from_bytes(&name)).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+impl Reader for Disk {
+    fn root(&self, layer: usize, marks: bool) -> Folder {
+        self.layers[layer].roots[usize::from(marks)].clone()
     }
 
     fn entry(&self, at: &Folder, name: &[u8]) -> Result<Option<Entry>, Errno> {

@@ -55,13 +55,10 @@ pub(crate) struct Entry {
     pub changed: (i64, i64),
 }
 
-/// Reads layers.
-pub(crate) trait Reader {
+/// Reads the names of folders.
+pub(crate) trait Lister {
     /// An open folder.
     type Folder: Clone;
-
-    /// Opens the root of a layer. With `marks`, the layer is part of an overlay.
-    fn root(&self, layer: usize, marks: bool) -> Self::Folder;
 
     /// Passes each name of a folder to `each`, with false if it is certainly no folder.
     fn names(
@@ -69,6 +66,12 @@ pub(crate) trait Reader {
         at: &Self::Folder,
         each: &mut dyn FnMut(&[u8], bool) -> ControlFlow<()>,
     ) -> Result<(), Errno>;
+}
+
+/// Reads layers.
+pub(crate) trait Reader: Lister {
+    /// Opens the root of a layer. With `marks`, the layer is part of an overlay.
+    fn root(&self, layer: usize, marks: bool) -> Self::Folder;
 
     /// Returns an entry, or `None` if no entry has this name.
     fn entry(&self, at: &Self::Folder, name: &[u8]) -> Result<Option<Entry>, Errno>;

@@ -55,6 +55,7 @@ mod walk;
 use std::ops::ControlFlow;
 
 pub use change::{Action, Change, Event, Kind, What};
+pub use disk::names;
 pub use layer::{Mark, redirect};
 pub use moment::{Done, Error, MAX_DEPTH, Moment, Proof};
 

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use rustix::io::Errno;
 
-use crate::layer::Reader;
+use crate::layer::Lister;
 
 /// Memory for the names of all folders on the way from the root, in bytes. A piece takes at most a
 /// quarter of the rest.
@@ -60,7 +60,7 @@ impl<F: Clone> Names<F> {
 
     /// Returns the next name. Fails with the first error of a folder, and with
     /// [`Errno::AGAIN`] if the folders have many more names than at the begin.
-    pub(crate) fn next<R: Reader<Folder = F>>(
+    pub(crate) fn next<R: Lister<Folder = F>>(
         &mut self,
         reader: &R,
         memory: &Memory,
@@ -93,7 +93,7 @@ impl<F: Clone> Names<F> {
         memory.0.set(memory.0.get().saturating_sub(bytes));
     }
 
-    fn fill<R: Reader<Folder = F>>(&mut self, reader: &R, memory: &Memory) -> Result<(), Errno> {
+    fn fill<R: Lister<Folder = F>>(&mut self, reader: &R, memory: &Memory) -> Result<(), Errno> {
         let most = (NAMES_BYTES.saturating_sub(memory.0.get()) / 4).max(MIN_PIECE_BYTES);
         let (mut piece, mut bytes, mut listed) = (BTreeSet::new(), 0, 0);
         let mut is_last = true;

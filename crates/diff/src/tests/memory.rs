@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::check::Tree;
 use crate::change::{Kind, What};
-use crate::layer::{Entry, Mark, Reader};
+use crate::layer::{Entry, Lister, Mark, Reader};
 
 /// An object of a layer.
 #[derive(Clone, Debug)]
@@ -83,12 +83,8 @@ impl Layers {
     }
 }
 
-impl Reader for Layers {
+impl Lister for Layers {
     type Folder = Rc<Item>;
-
-    fn root(&self, layer: usize, _marks: bool) -> Rc<Item> {
-        Rc::clone(&self.0[layer])
-    }
 
     fn names(
         &self,
@@ -101,6 +97,12 @@ impl Reader for Layers {
             }
         }
         Ok(())
+    }
+}
+
+impl Reader for Layers {
+    fn root(&self, layer: usize, _marks: bool) -> Rc<Item> {
+        Rc::clone(&self.0[layer])
     }
 
     fn entry(&self, at: &Rc<Item>, name: &[u8]) -> Result<Option<Entry>, Errno> {
