@@ -4,8 +4,12 @@
 //! |---|---|
 //! | this one | the layers of a moment |
 //! | `changes` | `zoneadm diff`: the changes between two moments |
+//! | `files` | `zoneadm files ls` and `cat`: files of a snapshot |
+//! | `restore` | `zoneadm files restore`: takes files back into the zone |
 
 pub mod changes;
+pub mod files;
+pub mod restore;
 
 use std::fmt;
 
