@@ -35,7 +35,10 @@ pub fn run(call: &Call, asks: bool) -> u8 {
     };
     let outcome = delegate::run(Program::Zoneadm, &words, input);
     let zone = zones.first().map_or("", |zone| zone.as_str());
-    let verb = &call.verb;
-    let classic = format!("zone '{zone}': only a privileged user may {verb} a zone.");
+    let act = match call.verb.as_str() {
+        "files" => "use files of snapshots of",
+        verb => verb,
+    };
+    let classic = format!("zone '{zone}': only a privileged user may {act} a zone.");
     delegate::refused(Program::Zoneadm, &outcome, &classic)
 }

@@ -16,6 +16,7 @@ mod copy;
 mod delegated;
 mod diff;
 mod environments;
+mod files;
 mod inside;
 mod lines;
 mod links;
@@ -101,6 +102,7 @@ fn run(call: &Call) -> u8 {
         "receive" => migrate::receive(call),
         "push" | "pull" => copy::run(call),
         "diff" => diff::run(call),
+        "files" => files::run(call),
         "links" => links::run(call),
         "logs" => logs::run(call),
         "rctl" => rctl::run(call),

@@ -358,6 +358,25 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         ],
     },
     Subcommand {
+        name: "files",
+        form: "files ls [-b] [-j] snapshot path | cat [-b] [-e] snapshot path | restore [-b] [-k] [-n] snapshot path ...",
+        help: "Looks into a snapshot or boot environment, and takes files back. ls lists a directory,\n\
+               names escaped; cat prints a file; both follow links only inside the snapshot.\n\
+               restore writes files and directories to where they were, into the running or\n\
+               halted zone, with owners, modes and attributes, as the zone's own root. A file that\n\
+               exists is replaced in one step; files that the snapshot lacks stay. Links are not\n\
+               followed. Paths are absolute. For backups of restic see restore.\n\
+               \t-j  as JSON, an object for each line\n\
+               \t-e  escapes control characters, as it does on a terminal\n\
+               \t-k  keeps files that exist\n\
+               \t-b  takes paths in base64, as diff -j prints those that are not UTF-8",
+        examples: &[
+            "zoneadm -z web1 files ls monday /etc",
+            "zoneadm -z web1 files cat monday /etc/passwd",
+            "zoneadm -z web1 files restore monday /etc/nginx /srv/site",
+        ],
+    },
+    Subcommand {
         name: "rollback",
         form: "rollback [-F] [-n] name",
         help: "Returns the root of a halted zone to a snapshot. Files written since are lost,\n\

@@ -84,6 +84,8 @@ pub(crate) enum Rest {
     Name,
     /// Plain words, the given number of them or fewer, but at least the first number.
     Words(usize, usize),
+    /// The name of a snapshot, and at least one path in it, but at most this number.
+    Moment(usize),
     /// `-` and an absolute path in the zone.
     Push,
     /// Absolute paths in the zone, and `-`.
@@ -219,6 +221,32 @@ pub(crate) const ZONEADM: &[Verb] = &[
             ..flag('j')
         }],
         rest: Rest::Words(1, 2),
+        needs: SEES_CONTENT,
+    },
+    // A user with `manage` can bring the whole root back, so also single files. Their content is for
+    // users who can enter the zone.
+    Verb {
+        name: "files ls",
+        options: &[
+            flag('b'),
+            Opt {
+                long: Some("json"),
+                ..flag('j')
+            },
+        ],
+        rest: Rest::Moment(1),
+        needs: SEES_CONTENT,
+    },
+    Verb {
+        name: "files cat",
+        options: &[flag('b'), flag('e')],
+        rest: Rest::Moment(1),
+        needs: &[Login],
+    },
+    Verb {
+        name: "files restore",
+        options: &[DRY_RUN, flag('b'), flag('k')],
+        rest: Rest::Moment(usize::MAX),
         needs: SEES_CONTENT,
     },
     view("storage", SEES_USE),

@@ -29,6 +29,9 @@ pub enum Refusal {
     /// The command names no snapshot.
     #[error("no snapshot is named")]
     NoName,
+    /// The command names no path in a snapshot.
+    #[error("no path is named")]
+    NoPath,
     /// The command has a zone name that is not valid.
     #[error("{0}: No such zone configured")]
     Name(String),
@@ -168,6 +171,18 @@ fn zoneadm(words: &[String]) -> Result<Task, Refusal> {
                 None => (None, words.to_vec()),
             }
         }
+        (Rest::Moment(most), [name, paths @ ..]) => {
+            // The program checks paths, which can also be base64.
+            let is_option = |word: &&String| word.starts_with('-');
+            let surplus = paths.get(most).or_else(|| paths.iter().find(is_option));
+            let wrong = (!is_plain(name)).then_some(name).or(surplus);
+            match (wrong, paths) {
+                (Some(word), _) => return Err(Refusal::Word(word.clone())),
+                (None, []) => return Err(Refusal::NoPath),
+                (None, _) => (None, operands.to_vec()),
+            }
+        }
+        (Rest::Moment(_), []) => return Err(Refusal::NoName),
         (Rest::Push, [stream, path]) if stream == STREAM && is_path(path) => {
             (None, operands.to_vec())
         }

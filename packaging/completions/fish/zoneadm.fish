@@ -36,6 +36,7 @@ function __zoneadm_states
         case snapshot; printf 'installed\nready\nrunning\n'
         case snapshots; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
         case diff; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
+        case files; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
         case rollback; printf 'installed\n'
         case destroy-snapshot; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
         case beadm; printf 'installed\nready\nrunning\nmounted\n'
@@ -82,6 +83,7 @@ function __zoneadm_all
     printf '%s\t%s\n' snapshot 'Keeps the present state of the zone\'s root under a name'
     printf '%s\t%s\n' snapshots 'Lists the zone\'s snapshots, the oldest first'
     printf '%s\t%s\n' diff 'Lists the changes between two snapshots or boot environments, or between one and the present root of the zone, which may be running'
+    printf '%s\t%s\n' files 'Looks into a snapshot or boot environment, and takes files back'
     printf '%s\t%s\n' rollback 'Returns the root of a halted zone to a snapshot'
     printf '%s\t%s\n' destroy-snapshot 'Removes a snapshot, and the layers that only it uses'
     printf '%s\t%s\n' beadm 'Manages the boot environments of the zone'
@@ -216,6 +218,12 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' --no-size 'without the sizes, which may have to be found first'
         case diff
             printf '%s\t%s\n' -j 'as JSON, an object for each line'
+        case files
+            printf '%s\t%s\n' -b 'takes paths in base64, as diff -j prints those that are not UTF-8'
+            printf '%s\t%s\n' -j 'as JSON, an object for each line'
+            printf '%s\t%s\n' -e 'escapes control characters, as it does on a terminal'
+            printf '%s\t%s\n' -k 'keeps files that exist'
+            printf '%s\t%s\n' -n 'show what would be done'
         case rollback
             printf '%s\t%s\n' -F 'do not ask'
             printf '%s\t%s\n' -n 'show what would be done'

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use e2e::Host;
+use e2e::delegation::{Service, allow};
 
 /// Returns the lines of a diff.
 #[track_caller]
@@ -166,4 +167,223 @@ fn folders_of_thousands_of_names_and_a_thousand_deep_are_listed() {
     assert_eq!((many, deep), (5000, 1000));
     let long = format!("+\t/srv/{}", "\\u{7}".repeat(255));
     assert!(lines.contains(&long));
+}
+
+#[test]
+fn files_of_a_snapshot_are_listed_and_printed() {
+    let Some(host) = Host::with_web() else { return };
+    host.put("web", "srv/one", "one\n");
+    host.put("web", "srv/esc", "\u{1b}[2J");
+    let top = host.top("web").join("srv");
+    std::os::unix::fs::symlink("/srv/one", top.join("link")).unwrap();
+    std::os::unix::fs::symlink("../../../../../../etc/hostname", top.join("out")).unwrap();
+    fs::write(top.join(std::ffi::OsStr::from_bytes(b"a\n\xff")), "x").unwrap();
+    let mode = rustix::fs::Mode::RUSR;
+    let fifo = top.join("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    host.on("web", &["snapshot", "one"]).quiet();
+    host.boot("web");
+    host.sh("web", "rm -r /srv; echo other >/etc/hostname");
+    let before = host.mounts();
+    let listed = host.on("web", &["files", "ls", "one", "/srv"]).ok().out;
+    let names: Vec<&str> = listed
+        .lines()
+        .map(|line| line.split_once("Z ").unwrap().1)
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "a\\n\\xff",
+            "esc",
+            "fifo",
+            "link -> /srv/one",
+            "one",
+            "out -> ../../../../../../etc/hostname"
+        ]
+    );
+    let json = host
+        .on("web", &["files", "ls", "-j", "one", "/srv"])
+        .ok()
+        .out;
+    let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(first["name_bytes"], "YQr/");
+    let cat = |words: &[&str]| host.on("web", &[&["files", "cat"], words].concat());
+    assert_eq!(cat(&["one", "/srv/link"]).ok().out, "one\n");
+    assert_eq!(cat(&["one", "/srv/esc"]).ok().out, "\u{1b}[2J");
+    assert_eq!(cat(&["-e", "one", "/srv/esc"]).ok().out, "\\u{1b}[2J");
+    // The path in base64 is /srv/a\n\xff.
+    assert_eq!(cat(&["-b", "one", "L3Nydi9hCv8="]).ok().out, "x");
+    // A link that climbs out of the root stays in it.
+    assert_eq!(cat(&["one", "/srv/out"]).ok().out, "web\n");
+    cat(&["one", "/srv/fifo"]).says(
+        1,
+        "zoneadm: zone 'web': one has /srv/fifo as another type: expected a regular file.",
+    );
+    cat(&["one", "/srv/none"]).says(1, "zoneadm: zone 'web': one has no /srv/none.");
+    cat(&["none", "/srv/one"]).mentions(1, "has no snapshot none");
+    assert_eq!(host.mounts(), before);
+}
+
+/// Makes the files that are restored: a folder of user 7 with a file with attributes and two names.
+fn site(host: &Host) {
+    host.put("web", "srv/site/sub/one", "one\n");
+    host.put("web", "srv/site/two", "two\n");
+    let top = host.top("web").join("srv/site");
+    fs::hard_link(top.join("two"), top.join("three")).unwrap();
+    std::os::unix::fs::symlink("two", top.join("link")).unwrap();
+    std::os::unix::fs::chown(&top, Some(7), Some(8)).unwrap();
+    std::os::unix::fs::chown(top.join("sub/one"), Some(9), Some(10)).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode;
+    fs::set_permissions(top.join("sub/one"), mode(0o4755)).unwrap();
+    fs::set_permissions(&top, mode(0o750)).unwrap();
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(top.join("sub/one"), "user.note", b"x", flags).unwrap();
+    // cap_net_raw, as setcap writes it.
+    let capability = b"\x01\0\0\x02\0\x20\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    rustix::fs::setxattr(top.join("two"), "security.capability", capability, flags).unwrap();
+}
+
+const LOOK: &str = "cd /srv/site && stat -c '%n %u:%g %a' . sub sub/one two link && stat -c %h two && cat sub/one two && readlink link";
+const SEEN: &str =
+    ". 7:8 750\nsub 0:0 755\nsub/one 9:10 4755\ntwo 0:0 644\nlink 0:0 777\n2\none\ntwo\ntwo";
+
+#[test]
+fn files_come_back_into_a_running_zone_with_their_attributes() {
+    let Some(host) = Host::with_web() else { return };
+    site(&host);
+    host.on("web", &["snapshot", "one"]).quiet();
+    host.boot("web");
+    assert_eq!(host.sh("web", LOOK), SEEN);
+    host.sh("web", "rm -r /srv; mkdir /srv; chmod 711 /srv");
+    let restore = |words: &[&str]| host.on("web", &[&["files", "restore"], words].concat());
+    let plan = restore(&["-n", "one", "/srv/site"]).ok().out;
+    assert_eq!(
+        plan,
+        "files restore zone web:\n  enter the running zone as its root\n  \
+         write /srv/site of snapshot one\n  replace files that exist\n"
+    );
+    assert_eq!(host.sh("web", "ls /srv"), "");
+    restore(&["one", "/srv/site"]).quiet();
+    assert_eq!(host.sh("web", LOOK), SEEN);
+    // A folder above a restored path keeps its mode.
+    assert_eq!(host.sh("web", "stat -c %a /srv"), "711");
+    let mut value = [0; 32];
+    let restored = host.top("web").join("srv/site");
+    for (file, name) in [("two", "security.capability"), ("sub/one", "user.note")] {
+        let length = rustix::fs::getxattr(restored.join(file), name, &mut value[..]);
+        assert!(length.unwrap() > 0, "{file} {name}");
+    }
+    // New files stay; changed ones are replaced, or kept.
+    host.sh(
+        "web",
+        "cd /srv/site; echo new >new; echo x >two; chmod 700 .; rm link",
+    );
+    restore(&["-k", "one", "/srv/site"]).quiet();
+    let now = host.sh(
+        "web",
+        "cd /srv/site; cat new two; readlink link; stat -c %a .",
+    );
+    assert_eq!(now, "new\nx\ntwo\n700");
+    restore(&["one", "/srv/site"]).quiet();
+    let now = host.sh("web", "cd /srv/site; cat new two; stat -c %a .");
+    assert_eq!(now, "new\ntwo\n750");
+    // A single file of a folder that is missing.
+    host.sh("web", "rm -r /srv/site");
+    restore(&["one", "/srv/site/sub/one"]).quiet();
+    assert_eq!(
+        host.sh("web", "cd /srv; find . | sort; stat -c %u site"),
+        ".\n./site\n./site/sub\n./site/sub/one\n7"
+    );
+    restore(&["one", "/srv/none", "/srv/site"])
+        .says(1, "zoneadm: zone 'web': one has no /srv/none.");
+    restore(&["one", "/"]).mentions(2, "expected an absolute path below /");
+    restore(&["one", "/srv/../etc"]).mentions(2, "expected an absolute path below /");
+}
+
+#[test]
+fn a_restoration_follows_no_link_of_the_zone() {
+    let Some(host) = Host::with_web() else { return };
+    site(&host);
+    host.on("web", &["snapshot", "one"]).quiet();
+    let outside = host.path("outside");
+    fs::create_dir(&outside).unwrap();
+    // The running zone, and then the halted one, has a link in place of a folder and of a file.
+    host.boot("web");
+    let way = format!("../../../../../..{}", outside.display());
+    host.sh("web", &format!("rm -r /srv/site; ln -s {way} /srv/site"));
+    let ran = host.on("web", &["files", "restore", "one", "/srv/site/two"]);
+    ran.mentions(1, "a file or link has the name of a folder");
+    host.halt("web");
+    let ran = host.on("web", &["files", "restore", "one", "/srv/site/two"]);
+    ran.mentions(1, "a file or link has the name of a folder");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    fs::write(outside.join("file"), "mine").unwrap();
+    let top = host.top("web").join("srv");
+    fs::remove_file(top.join("site")).unwrap();
+    fs::create_dir(top.join("site")).unwrap();
+    std::os::unix::fs::symlink(outside.join("file"), top.join("site/two")).unwrap();
+    // The link itself is replaced.
+    host.on("web", &["files", "restore", "one", "/srv/site"])
+        .quiet();
+    assert_eq!(fs::read_to_string(outside.join("file")).unwrap(), "mine");
+    host.boot("web");
+    assert_eq!(host.sh("web", LOOK), SEEN);
+}
+
+#[test]
+fn a_whole_root_goes_to_a_snapshot_and_back() {
+    let Some(host) = Host::with_web() else { return };
+    host.put("web", "srv/word", "one\n");
+    host.on("web", &["snapshot", "one"]).quiet();
+    host.boot("web");
+    host.sh("web", "echo two >/srv/word");
+    // A copy of the snapshot: it stays as it is.
+    host.on("web", &["beadm", "create", "-e", "one", "back"])
+        .quiet();
+    host.on("web", &["beadm", "activate", "--now", "back"])
+        .quiet();
+    assert_eq!(host.sh("web", "cat /srv/word"), "one");
+    host.sh("web", "echo three >/srv/word");
+    assert_eq!(
+        diff(&host, &["one"])
+            .iter()
+            .filter(|line| line.contains("/srv/"))
+            .count(),
+        1
+    );
+    // The former root is a boot environment.
+    host.on("web", &["beadm", "activate", "--now", "initial"])
+        .quiet();
+    assert_eq!(host.sh("web", "cat /srv/word"), "two");
+    host.on("web", &["beadm", "activate", "--now", "back"])
+        .quiet();
+    assert_eq!(host.sh("web", "cat /srv/word"), "three");
+}
+
+#[test]
+fn delegated_users_see_moments_and_take_files_back() {
+    let Some(host) = Host::with_running_web() else {
+        return;
+    };
+    allow(&host, "web", "daemon", "manage");
+    allow(&host, "web", "games", "login");
+    let service = Service::start(&host);
+    host.sh("web", "mkdir -p /srv; echo one >/srv/one");
+    host.on("web", &["snapshot", "a"]).quiet();
+    host.sh("web", "rm /srv/one");
+    for user in ["daemon", "games"] {
+        let seen = service.run(user, "zoneadm -z web diff a").ok().out;
+        assert!(seen.lines().any(|line| line == "-\t/srv/one"), "{seen}");
+        let listed = service.run(user, "zoneadm -z web files ls -j a /srv").ok();
+        assert!(listed.out.contains(r#""name":"one""#), "{listed:?}");
+        service
+            .run(user, "zoneadm -z web files restore a /srv/one")
+            .quiet();
+        assert_eq!(host.sh("web", "cat /srv/one; rm /srv/one"), "one");
+    }
+    let printed = service.run("games", "zoneadm -z web files cat a /srv/one");
+    assert_eq!(printed.ok().out, "one\n");
+    service
+        .run("daemon", "zoneadm -z web files cat a /srv/one")
+        .mentions(1, "User daemon is not authorized");
 }

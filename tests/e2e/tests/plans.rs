@@ -138,7 +138,7 @@ fn differences(before: &Trace, after: &Trace) -> Vec<String> {
 
 /// The arguments after `zoneadm -z ZONE`, for a zone with a snapshot and a boot environment `be`.
 /// Each command line is tried in every state, also in states that refuse it.
-const LINES: [&str; 38] = [
+const LINES: [&str; 39] = [
     "install -n",
     "clone -n master",
     "clone -n -s old master",
@@ -171,6 +171,7 @@ const LINES: [&str; 38] = [
     "merge -n",
     "quota -n 100M",
     "push -n /etc/hostname /srv",
+    "files restore -n old /etc/passwd",
     "pull -n /etc/hostname PULLED",
     "apply -n",
     "mark -n incomplete",

@@ -74,6 +74,22 @@ fn each_command_needs_what_its_row_says() {
             "zoneadm -z web beadm list -H",
             vec![Auth::Login, Auth::Manage],
         ),
+        (
+            "zoneadm -z web diff -j monday tuesday",
+            vec![Auth::Login, Auth::Manage],
+        ),
+        (
+            "zoneadm -z web files ls -j monday /etc",
+            vec![Auth::Login, Auth::Manage],
+        ),
+        (
+            "zoneadm -z web files cat -be monday L2E=",
+            vec![Auth::Login],
+        ),
+        (
+            "zoneadm -z web files restore -nk monday /etc /srv",
+            vec![Auth::Login, Auth::Manage],
+        ),
         ("zoneadm -z web links -p", VIEWERS.to_vec()),
         ("zoneadm -z web storage", VIEWERS.to_vec()),
         ("zoneadm -z web rctl -j", VIEWERS.to_vec()),
@@ -130,6 +146,10 @@ fn programs_get_words_that_can_be_read_in_one_way() {
         (
             "zoneadm -z a beadm activate --now b",
             "-z a beadm activate --now b",
+        ),
+        (
+            "zoneadm -z a files restore -nk b /c /d",
+            "-z a files restore -n -k b /c /d",
         ),
         ("zoneadm -z a logs -n5 journal", "-z a logs -n 5 journal"),
         ("zlogin -l -C web", "-l -C web"),
@@ -244,6 +264,18 @@ fn commands_outside_the_table_are_refused() {
         "zonecfg -z web -r",
         "zonecfg -z web -rf -",
         "zonecfg -z web -a /x",
+        "zoneadm -z web diff",
+        "zoneadm -z web diff /etc",
+        "zoneadm -z web diff a b c",
+        "zoneadm -z web files",
+        "zoneadm -z web files rm a /etc",
+        "zoneadm -z web files ls a",
+        "zoneadm -z web files ls a /etc /srv",
+        "zoneadm -z web files cat ../a /etc",
+        "zoneadm -z web files cat -n a /etc",
+        "zoneadm -z web files restore a",
+        "zoneadm -z web files restore a /etc -d",
+        "zoneadm -z web files restore -d /tmp a /etc",
     ] {
         assert!(parse(line).is_err(), "{line}");
     }
