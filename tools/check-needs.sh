@@ -85,6 +85,7 @@ need_test_tools() {
     have dnsmasq || missing+=(dnsmasq-base)
     # The storage of backups, and the server of sftp for those over ssh. Neither runs as a service.
     have restic || missing+=(restic)
+    have sqlite3 || missing+=(sqlite3)
     [ -x /usr/lib/openssh/sftp-server ] || missing+=(openssh-sftp-server)
     # A database whose processes share memory: its programs alone, no server is set up.
     if [ -z "$(find /usr/lib/postgresql -name initdb 2>/dev/null)" ]; then
