@@ -134,9 +134,11 @@ mod tests {
         let mut memory = Resource::new(table::resource("capped-memory").unwrap());
         memory.set("physical", "1g").unwrap();
         config.add(memory).unwrap();
+        // A limit of threads also limits processes, as on Solaris.
         let expected = [
             ("zone.max-lwps", 500),
             ("zone.max-physical-memory", 1 << 30),
+            ("zone.max-processes", 500),
         ];
         assert_eq!(caps(&config), BTreeMap::from(expected));
     }
