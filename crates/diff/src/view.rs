@@ -86,6 +86,9 @@ impl<R> Clone for View<'_, R> {
 
 impl<R> Copy for View<'_, R> {}
 
+/// The folder at the end of a path in one layer, and the path for the layers below.
+type Walked<F> = (Option<F>, Option<Vec<u8>>);
+
 /// A search for a folder.
 struct Search<F> {
     dir: Dir<F>,
@@ -250,7 +253,7 @@ impl<R: Reader> View<'_, R> {
 
     /// Walks along a path in one layer. Returns the folder at its end, if there is one, and the path
     /// for the layers below; `None` if they do not belong to the folder.
-    fn walk(&self, at: usize, path: &[u8]) -> Result<(Option<R::Folder>, Option<Vec<u8>>), Errno> {
+    fn walk(&self, at: usize, path: &[u8]) -> Result<Walked<R::Folder>, Errno> {
         let mut folder = self.part(at);
         let names: Vec<&[u8]> = names_of(path).collect();
         // The begin of the path for the layers below.

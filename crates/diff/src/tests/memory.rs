@@ -20,7 +20,7 @@ pub enum Node {
         mark: Mark,
         /// The attributes.
         look: u8,
-        children: BTreeMap<Vec<u8>, Node>,
+        children: BTreeMap<Vec<u8>, Self>,
     },
 }
 
@@ -32,7 +32,7 @@ pub struct Layers(Vec<Rc<Item>>);
 pub struct Item {
     number: u64,
     node: Node,
-    children: BTreeMap<Vec<u8>, Rc<Item>>,
+    children: BTreeMap<Vec<u8>, Rc<Self>>,
 }
 
 impl Item {
@@ -151,7 +151,7 @@ pub enum Plain {
         look: u8,
         /// The number of the folder of the shared layers that is in it.
         number: Option<u64>,
-        children: BTreeMap<Vec<u8>, Plain>,
+        children: BTreeMap<Vec<u8>, Self>,
     },
 }
 
