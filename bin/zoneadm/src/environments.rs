@@ -150,7 +150,7 @@ fn of_zone(host: &Host, zones: &[ZoneName], options: &Options) -> u8 {
             }),
         _ => environments::refuse_immutable(host, zone).and_then(|()| {
             carry_out(host, zone, options, By::Zone, &mut |line| {
-                println!("{line}")
+                println!("{line}");
             })
         }),
     };

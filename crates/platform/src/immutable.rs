@@ -82,7 +82,7 @@ fn read_only<'a>() -> Attr<'a> {
 pub(crate) fn find(root: &OwnedFd, path: &Path) -> Result<Option<OwnedFd>, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    match openat2(root, &relative(path), flags, Mode::empty(), resolve) {
+    match openat2(root, relative(path), flags, Mode::empty(), resolve) {
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         other => other.map(Some),
     }

@@ -168,7 +168,7 @@ fn an_immutable_zone_is_patched_halted_and_for_its_next_boot() {
     let read_only = || {
         wait_for("the zone read-only", || {
             (immutable(&host) == "strict R").then_some(())
-        })
+        });
     };
     read_only();
     assert_eq!(version(&host, "web"), OLD);

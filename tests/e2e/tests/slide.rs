@@ -405,7 +405,7 @@ fn snapshots_of_a_running_zone_do_not_fill_a_small_disk() {
 #[test]
 fn snapshots_of_a_running_zone_do_not_fill_a_small_btrfs() {
     on("btrfs", 400, |host, disk| {
-        four_weeks_on_a_small_disk(host, disk, 16)
+        four_weeks_on_a_small_disk(host, disk, 16);
     });
 }
 

@@ -95,7 +95,9 @@ pub(super) fn is_same(top: &Folder, last: &Last<'_>, known: &Node) -> Result<boo
     if stamp_of(top)? != known.stamp {
         return Ok(false);
     }
-    if !known.settled && !(has_same_names(top, last)? && is_dressed_alike(top, &last.folder)?) {
+    let is_alike =
+        known.settled || has_same_names(top, last)? && is_dressed_alike(top, &last.folder)?;
+    if !is_alike {
         return Ok(false);
     }
     for (name, child) in last.known {

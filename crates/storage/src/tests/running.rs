@@ -51,8 +51,8 @@ fn layer(dataset: &Dataset, snapshot: &str) -> PathBuf {
     dataset.snapshot_stack(&name(snapshot)).unwrap().top
 }
 
-fn inode(path: PathBuf) -> u64 {
-    path.symlink_metadata().unwrap().ino()
+fn inode(path: impl AsRef<Path>) -> u64 {
+    path.as_ref().symlink_metadata().unwrap().ino()
 }
 
 #[test]
