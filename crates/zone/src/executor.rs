@@ -254,12 +254,6 @@ impl Work<'_> {
             Step::Record { state, uuid } => self.store_state(*state, *uuid),
             // If a zone must be frozen for its snapshot, the verb itself makes the snapshot.
             Step::Snapshot { path, name } => Ok(driver_at(path)?.snapshot(path, &name.parse()?)?),
-            Step::SealRoot { path } => {
-                let dataset = Dataset::open(path)?;
-                dataset.seal()?;
-                dataset.note_sizes();
-                Ok(())
-            }
             Step::MergeLayers { path, most } => {
                 Dataset::open(path)?.shorten(*most)?;
                 Ok(())

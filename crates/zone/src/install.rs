@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use brand::Origin;
 use model::plan::{Recipe, Step, ZonePlan};
 use model::{Config, State, Uuid, Verb, ZoneName};
-use storage::{ROOT, driver_at};
+use storage::ROOT;
 
 use crate::executor::{self, Outcome, Work};
 use crate::first_boot::Given;
@@ -45,17 +45,9 @@ pub fn install(
     let wanted = Wanted::read(&options.root)?;
     let init = wanted.init;
     let (source, import) = source(host, &subject, &config, wanted, options.root, progress)?;
-    let path = || subject.zonepath.clone();
-    let mut after = vec![kind.own_new_root(path(), uuid, options.machine)];
-    after.extend(profile.map(|given| given.step(&config, path(), uuid)));
-    // An image is a layer already. Guests have no files in the root, and ZFS has no layers.
-    let seals = matches!(source, Source::Brand(..))
-        && kind.why_no_snapshots().is_none()
-        && driver_at(&subject.zonepath)?.has_layers();
-    if seals {
-        after.push(Step::SealRoot { path: path() });
-    }
-    let plan = plan(&subject, source, init, after, uuid);
+    let own = kind.own_new_root(subject.zonepath.clone(), uuid, options.machine);
+    let profile = profile.map(|given| given.step(&config, subject.zonepath.clone(), uuid));
+    let plan = plan(&subject, source, init, profile, own, uuid);
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
     }
@@ -174,8 +166,14 @@ enum Source {
     Brand(String, Vec<String>),
 }
 
-/// Returns the plan of an install. `after` are the steps that follow when the root has its files.
-fn plan(subject: &Subject, source: Source, init: bool, after: Vec<Step>, uuid: Uuid) -> ZonePlan {
+fn plan(
+    subject: &Subject,
+    source: Source,
+    init: bool,
+    profile: Option<Step>,
+    own: Step,
+    uuid: Uuid,
+) -> ZonePlan {
     let path = subject.zonepath.clone();
     let on = |image| Step::StandOnImage {
         image,
@@ -209,7 +207,8 @@ fn plan(subject: &Subject, source: Source, init: bool, after: Vec<Step>, uuid: U
     if init {
         steps.push(Step::LayImageInit { path: path.clone() });
     }
-    steps.extend(after);
+    steps.push(own);
+    steps.extend(profile);
     steps.extend([
         Step::Sync { path },
         Step::Record {

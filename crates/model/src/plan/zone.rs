@@ -173,12 +173,6 @@ pub enum Step {
     },
     /// Lets the frozen processes of the zone continue.
     Thaw,
-    /// Turns the files of a new root into a layer, so that snapshots of the running zone do not
-    /// copy them.
-    SealRoot {
-        /// The zonepath of the zone.
-        path: PathBuf,
-    },
     /// Makes a snapshot, from the copied top or by sealing the top of a halted zone.
     Snapshot {
         /// The zonepath of the zone.
@@ -440,9 +434,6 @@ impl fmt::Display for Step {
                  none has changed",
                 path.display()
             ),
-            Self::SealRoot { path } => {
-                write!(f, "seal the files of {} as a layer", path.display())
-            }
             Self::MergeLayers { path, most } => write!(
                 f,
                 "merge the layers below {} until {most} are left",
