@@ -7,7 +7,7 @@ use host::Host;
 use model::ZoneName;
 use zone::moments::files::content;
 
-use super::Parsed;
+use super::parse::Parsed;
 use crate::call::Call;
 use crate::report;
 

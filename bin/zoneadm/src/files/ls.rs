@@ -9,7 +9,7 @@ use model::ZoneName;
 use serde::Serialize;
 use zone::moments::files::{Item, list};
 
-use super::Parsed;
+use super::parse::Parsed;
 use crate::lines::{Lines, Text, path_of};
 use crate::report;
 

@@ -6,7 +6,7 @@ use zone::copy::{Copied, Place};
 use zone::moments::When;
 use zone::moments::restore::{Request, Restored, restore};
 
-use super::Parsed;
+use super::parse::Parsed;
 use crate::report;
 
 pub fn run(host: &Host, zone: &ZoneName, parsed: &Parsed) -> u8 {
