@@ -276,7 +276,8 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         name: "reboot",
         form: "reboot [-n] [-w | -W] [-- boot_options]",
         help: "Halts the zone and boots it again with the stored configuration.\n\
-               \t-w, -W  make an immutable zone writable, as for boot",
+               \t-w       an immutable zone is writable until its next boot\n\
+               \t-W       an immutable zone is writable until its services have started",
         examples: &["zoneadm -z web1 reboot", "zoneadm -z web1 reboot -w"],
     },
     Subcommand {

@@ -193,8 +193,8 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' -- 'options for the zone\'s init'
         case reboot
             printf '%s\t%s\n' -n 'show what would be done'
-            printf '%s\t%s\n' -w ''
-            printf '%s\t%s\n' -W ''
+            printf '%s\t%s\n' -w 'an immutable zone is writable until its next boot'
+            printf '%s\t%s\n' -W 'an immutable zone is writable until its services have started'
             printf '%s\t%s\n' -- 'options for the zone\'s init'
         case shutdown
             printf '%s\t%s\n' -n 'show what would be done'

@@ -31,7 +31,7 @@ fn each_command_needs_what_its_row_says() {
         "boot",
         "boot -n",
         "boot --dry-run",
-        "boot -w -- -i /bin/sh -s",
+        "boot -- -i /bin/sh -s",
         "halt",
         "ready",
         "reboot -- -s",
@@ -121,8 +121,8 @@ fn programs_get_words_that_can_be_read_in_one_way() {
     for (line, expected) in [
         ("zoneadm -zweb boot", "-z web boot"),
         (
-            "zoneadm -z a -z b boot -nw -- -z db",
-            "-z a -z b boot -n -w -- -z db",
+            "zoneadm -z a -z b boot -n -- -z db",
+            "-z a -z b boot -n -- -z db",
         ),
         ("zoneadm -z web uninstall -Fn", "-z web uninstall -F -n"),
         (
