@@ -203,7 +203,9 @@ fn layered_on_xfs_shares_blocks() {
         works(host, "layered", "xfs");
         host.sh("web2", "head -c 8M /dev/urandom >/var/big");
         let ran = host.on("web2", &["snapshot", "shared"]).ok();
-        assert!(ran.out.contains("sharing 8"), "{ran:?}");
+        // A file that changed in the last second is copied once more while the zone is frozen.
+        let words = ["sharing 8", "sharing 16"];
+        assert!(words.iter().any(|one| ran.out.contains(one)), "{ran:?}");
     });
 }
 

@@ -167,7 +167,8 @@ fn an_immutable_zone_is_patched_halted_and_for_its_next_boot() {
     host.boot("web");
     let read_only = || {
         wait_for("the zone read-only", || {
-            (immutable(&host) == "strict R").then_some(())
+            let is_up = immutable(&host) == "strict R" && host.state("web") == "running";
+            is_up.then_some(())
         });
     };
     read_only();
