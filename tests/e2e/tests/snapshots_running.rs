@@ -30,10 +30,12 @@ fn layer(host: &Host, zone: &str, snapshot: &str) -> PathBuf {
 }
 
 #[test]
-fn an_installed_zone_has_its_files_in_a_layer() {
+fn a_snapshot_of_a_halted_zone_leaves_its_files_in_a_layer() {
     let Some(host) = Host::with_own_master() else {
         return;
     };
+    assert_ne!(fs::read_dir(host.top("master")).unwrap().count(), 0);
+    host.on("master", &["snapshot", "base"]).quiet();
     assert_eq!(fs::read_dir(host.top("master")).unwrap().count(), 0);
     let ran = host.on("master", &["storage", "-p"]).ok();
     assert_eq!(ran.out.split(':').nth(3), Some("1"), "{ran:?}");
