@@ -7,19 +7,22 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use limits::ZoneCgroups;
 use model::{State, Verb, ZoneName};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::MemfdFlags;
-use rustix::process::{WaitId, WaitIdOptions, waitid};
-use std::os::fd::AsFd;
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use store::runtime::{self, Runtime};
+use sys::process::Child;
 
 use crate::boot::{BootOptions, start_locked};
 use crate::executor::Outcome;
 use crate::halt::halt_locked;
 use crate::shutdown;
+use host::undo::reap;
 use host::{Error, Host, flatten, spawn};
 use subject::{Start, Subject, assembled};
 
@@ -32,6 +35,13 @@ const ASSEMBLY_TIMEOUT: Duration = Duration::from_secs(600);
 /// Maximum time without systemd. A service that starts a process every second would otherwise keep
 /// the zone writable.
 const ASSEMBLY_TIMEOUT_WITHOUT_SYSTEMD: Duration = Duration::from_secs(60);
+
+/// Maximum time for one answer of systemd. The program systemctl belongs to the zone, and may never
+/// end.
+const SYSTEMD_REPLY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Maximum time until a killed process has ended.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Interval between two looks at the zone.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -148,14 +158,28 @@ fn state_of_systemd(host: &Host, zone: &ZoneName) -> Result<Asked, Error> {
     let memory = rustix::fs::memfd_create("state", MemfdFlags::CLOEXEC);
     let mut output = File::from(memory.map_err(|errno| Error::io("make a file")(errno.into()))?);
     let child = spawn::ask_systemd(host, zone, &output)?;
-    let ended = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED);
-    let status = ended.ok().flatten().and_then(|status| status.exit_status());
+    let status = status_within(&child, SYSTEMD_REPLY_TIMEOUT);
     let mut text = String::new();
     // The output of a program of the zone can be any bytes.
     let read = output
         .rewind()
         .and_then(|()| output.take(64).read_to_string(&mut text));
     Ok(understand(read.map_or("", |_| text.trim()), status))
+}
+
+/// Returns the exit status of a child process. Kills the process if it has not ended in time, and
+/// returns `None`.
+fn status_within(child: &Child, limit: Duration) -> Option<i32> {
+    let left = Timespec::try_from(limit).ok();
+    let mut watched = [PollFd::new(&child.pidfd, PollFlags::IN)];
+    if !matches!(poll(&mut watched, left.as_ref()), Ok(1)) {
+        // An error of this call means that the process has ended.
+        let _ = pidfd_send_signal(&child.pidfd, Signal::KILL);
+        reap(child, KILL_TIMEOUT);
+        return None;
+    }
+    let ended = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED);
+    ended.ok().flatten().and_then(|status| status.exit_status())
 }
 
 /// The exit status of a shell that does not find a program.
@@ -171,7 +195,30 @@ fn understand(state: &str, status: Option<i32>) -> Asked {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
     use super::*;
+
+    fn sleeping(seconds: &str) -> Child {
+        #[expect(clippy::zombie_processes, reason = "status_within waits for it")]
+        let child = Command::new("sleep").arg(seconds).spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let pidfd = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap();
+        Child { pid, pidfd }
+    }
+
+    #[test]
+    fn a_program_of_the_zone_that_never_ends_is_killed() {
+        let child = sleeping("1000000");
+        assert_eq!(status_within(&child, Duration::from_millis(20)), None);
+        assert!(pidfd_send_signal(&child.pidfd, Signal::KILL).is_err());
+        assert_eq!(
+            status_within(&sleeping("0"), SYSTEMD_REPLY_TIMEOUT),
+            Some(0)
+        );
+    }
 
     #[test]
     fn a_boot_is_complete_even_if_a_service_failed() {
