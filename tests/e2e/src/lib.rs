@@ -12,6 +12,7 @@
 //! | [`foreign`] | package systems of other distributions |
 //! | [`guest`] | a kernel zone that is suspended and goes on |
 //! | [`ssh`] | another host, reached over a real sshd |
+//! | [`database`] | a database in a zone that is written to all the time |
 //! | [`tree`] | trees that are compared |
 //! | [`container`], [`registry`] | container images, and who gives them out |
 //! | [`mirror`] | a server of images by name, with signed catalogues |
@@ -29,6 +30,7 @@ pub mod cgroup;
 mod chance;
 mod clean;
 pub mod container;
+pub mod database;
 pub mod debian;
 pub mod delegation;
 pub mod efi;

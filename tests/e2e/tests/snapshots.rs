@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use e2e::{Host, Ran, wait_for};
+use e2e::{Host, Ran, database, wait_for};
 
 /// Returns the listed snapshots of a zone.
 #[track_caller]
@@ -178,13 +178,6 @@ fn snapshots_end_with_their_zone() {
     assert_eq!(layers(&host), 0);
 }
 
-/// A program that writes rows to a database as fast as it can, each in a transaction.
-const WRITER: &str = r"cd /var/tmp; rm -f base.db
-sqlite3 base.db 'PRAGMA journal_mode=delete; CREATE TABLE t (n INTEGER PRIMARY KEY, half BLOB, other BLOB);'
-i=0; while [ $i -lt 1000000 ]; do
-  i=$((i+1)); echo 'BEGIN; INSERT INTO t (half) VALUES (randomblob(3000)); UPDATE t SET other = half WHERE other IS NULL; DELETE FROM t WHERE n < (SELECT max(n) FROM t) - 50; COMMIT;'
-done | sqlite3 -cmd '.timeout 60000' base.db >/var/tmp/log 2>&1";
-
 #[test]
 fn a_database_of_a_zone_that_writes_all_the_time_is_whole() {
     if !Path::new("/usr/bin/sqlite3").exists() {
@@ -194,12 +187,7 @@ fn a_database_of_a_zone_that_writes_all_the_time_is_whole() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
-    host.zlogin_with(&["web", "cat >/var/tmp/writer"], WRITER.as_bytes())
-        .quiet();
-    host.sh(
-        "web",
-        "setsid sh /var/tmp/writer </dev/null >/dev/null 2>&1 &",
-    );
+    database::write_all_the_time(&host, "web", "delete");
     let rows = |host: &Host| -> u64 {
         let ask = "sqlite3 -cmd '.timeout 20000' /var/tmp/base.db 'SELECT max(n) FROM t' 2>/dev/null; true";
         host.sh("web", ask).trim().parse().unwrap_or(0)

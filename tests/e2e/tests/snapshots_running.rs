@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use e2e::{Host, wait_for};
+use e2e::{Host, database, wait_for};
 
 /// Longer than the time for which a file counts as changed after its change.
 const RESTS: &str = "sleep 1.2";
@@ -184,13 +184,6 @@ fn check_each_copy(host: &Host, rounds: u64, count: &str, check: &str, want: &st
     }
 }
 
-/// A program that writes rows to a database with a write-ahead log as fast as it can.
-const WRITER: &str = r"cd /var/tmp
-sqlite3 base.db 'PRAGMA journal_mode=wal; CREATE TABLE t (n INTEGER PRIMARY KEY, half BLOB, other BLOB);' >/dev/null
-i=0; while [ $i -lt 1000000 ]; do
-  i=$((i+1)); echo 'BEGIN; INSERT INTO t (half) VALUES (randomblob(3000)); UPDATE t SET other = half WHERE other IS NULL; DELETE FROM t WHERE n < (SELECT max(n) FROM t) - 50; COMMIT;'
-done | sqlite3 -cmd '.timeout 60000' base.db >/var/tmp/log 2>&1";
-
 #[test]
 fn a_sqlite_database_with_a_write_ahead_log_is_whole_in_each_snapshot() {
     if !Path::new("/usr/bin/sqlite3").exists() {
@@ -200,12 +193,7 @@ fn a_sqlite_database_with_a_write_ahead_log_is_whole_in_each_snapshot() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
-    host.zlogin_with(&["web", "cat >/var/tmp/writer"], WRITER.as_bytes())
-        .quiet();
-    host.sh(
-        "web",
-        "setsid sh /var/tmp/writer </dev/null >/dev/null 2>&1 &",
-    );
+    database::write_all_the_time(&host, "web", "wal");
     check_each_copy(
         &host,
         e2e::rounds(3).end,
