@@ -89,7 +89,7 @@ package_lists() {
 apt_get() {
     local log status=0
     log=$(mktemp)
-    DEBIAN_FRONTEND=noninteractive flock /var/cache/apt apt-get "$@" </dev/null >"$log" 2>&1 || status=$?
+    DEBIAN_FRONTEND=noninteractive flock /var/cache/apt apt-get -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1 || status=$?
     [ "$status" -eq 0 ] || tail -n 20 "$log" >&2
     rm -f "$log"
     return "$status"
@@ -229,4 +229,14 @@ enter_copy() {
     pivot_root . mnt
     umount --lazy /mnt
     exec "$@"
+}
+
+# help_from_head ARGUMENT: if it asks for help, prints the comment at the head of the script and ends.
+help_from_head() {
+    case ${1-} in
+    -h | --help) ;;
+    *) return 0 ;;
+    esac
+    sed -n '2,/^[^#]/ { s/^# \{0,1\}//p; }' "$0"
+    exit 0
 }
