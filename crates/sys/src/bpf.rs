@@ -5,6 +5,7 @@ mod cgroup;
 #[cfg(feature = "fake")]
 pub mod listing;
 mod map;
+mod prefixes;
 mod traffic;
 
 use std::io;
@@ -16,7 +17,8 @@ pub use cgroup::{
     attach_bind_filters, attach_device_filter, attach_sysctl_filter, replace_device_filter,
 };
 pub use map::{Map, map_of};
-pub use traffic::{Ran, load_classifier, run_classifier};
+pub use prefixes::Prefixes;
+pub use traffic::{Ran, load_classifier, run_classifier, run_with_mark};
 
 // Commands of bpf(2).
 const BPF_MAP_CREATE: libc::c_int = 0;

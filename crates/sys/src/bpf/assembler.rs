@@ -106,6 +106,8 @@ const EXIT: u8 = 0x95;
 const COMPARE_EXCHANGE: i32 = 0xf1;
 /// The value BPF_PSEUDO_MAP_VALUE: the number of the instruction is a position in a map.
 const IN_MAP: u8 = 2;
+/// The value BPF_PSEUDO_MAP_FD: the number of the instruction is the descriptor of a map.
+const OF_MAP: u8 = 1;
 
 /// Returns an instruction in the kernel's encoding.
 #[must_use]
@@ -186,6 +188,12 @@ impl Assembler {
         // A position that does not fit is outside every map, and the kernel refuses it.
         let bytes = i32::try_from(number * size_of::<u64>()).unwrap_or(i32::MAX);
         self.push(instruction(0, 0, 0, 0, bytes));
+    }
+
+    /// Sets `to` to a map, as an argument of a call.
+    pub fn map(&mut self, to: Register, map: BorrowedFd<'_>) {
+        self.emit(LOAD_LONG, to, OF_MAP, 0, map.as_raw_fd());
+        self.push(instruction(0, 0, 0, 0, 0));
     }
 
     /// Sets `to` to a 64-bit number.

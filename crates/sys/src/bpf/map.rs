@@ -11,7 +11,7 @@ use super::{
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
 
 /// Offsets in `struct bpf_map_info`, in words of 32 bits.
-mod map_info {
+pub(super) mod map_info {
     pub const KIND: usize = 0;
     pub const ID: usize = 1;
     pub const KEY_SIZE: usize = 2;
@@ -30,25 +30,25 @@ mod program_info {
 
 /// The part of `union bpf_attr` that BPF_MAP_CREATE reads.
 #[repr(C)]
-struct CreateAttr {
-    map_type: u32,
-    key_size: u32,
-    value_size: u32,
-    max_entries: u32,
-    map_flags: u32,
-    inner_map_fd: u32,
-    numa_node: u32,
-    map_name: [u8; NAME + 1],
+pub(super) struct CreateAttr {
+    pub map_type: u32,
+    pub key_size: u32,
+    pub value_size: u32,
+    pub max_entries: u32,
+    pub map_flags: u32,
+    pub inner_map_fd: u32,
+    pub numa_node: u32,
+    pub map_name: [u8; NAME + 1],
 }
 
-/// The part of `union bpf_attr` that BPF_MAP_LOOKUP_ELEM reads.
+/// The part of `union bpf_attr` that BPF_MAP_LOOKUP_ELEM and similar commands read.
 #[repr(C)]
-struct ElementAttr {
-    map_fd: u32,
-    padding: u32,
-    key: u64,
-    value: u64,
-    flags: u64,
+pub(super) struct ElementAttr {
+    pub map_fd: u32,
+    pub padding: u32,
+    pub key: u64,
+    pub value: u64,
+    pub flags: u64,
 }
 
 /// An array of numbers, which programs address directly ([`super::Assembler::address`]). The map

@@ -32,6 +32,8 @@ pub fn extended(program: &[u64]) -> String {
 const LOAD_LONG: u8 = 0x18;
 /// The value of BPF_PSEUDO_MAP_VALUE.
 const IN_MAP: u8 = 2;
+/// The value of BPF_PSEUDO_MAP_FD.
+const OF_MAP: u8 = 1;
 
 /// The fields of an instruction.
 struct Parts {
@@ -69,6 +71,7 @@ fn long(parts: &Parts, second: u64) -> Option<Line> {
     let is_whole = second as u32 == 0 && parts.offset == 0;
     let text = match parts.source {
         0 => format!("r{} = {:#x} ll", parts.target, high << 32 | u64::from(low)),
+        OF_MAP if high == 0 => format!("r{} = map", parts.target),
         IN_MAP if high % 8 == 0 => format!("r{} = &map[{}]", parts.target, high / 8),
         _ => return None,
     };
@@ -196,6 +199,7 @@ fn memory(opcode: u8, register: u8, offset: i16) -> String {
 /// Returns the name of a kernel function, as in bpf-helpers(7).
 fn helper(number: i32) -> String {
     let name = match number {
+        1 => "map_lookup_elem",
         5 => "ktime_get_ns",
         15 => "get_current_uid_gid",
         18 => "skb_vlan_push",
