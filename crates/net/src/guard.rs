@@ -13,6 +13,7 @@ mod dhcp;
 mod frame;
 mod ipv4;
 mod ipv6;
+pub mod label;
 mod program;
 mod rules;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use std::os::fd::OwnedFd;
 use sys::bpf;
 
 pub use counters::{Reason, counts, counts_of};
+pub use label::Labeled;
 pub use program::{inbound, program};
 pub use rules::{Clients, Guard, MAX_SOURCES, Verdict};
 
@@ -49,6 +51,21 @@ pub fn load(guard: &Guard) -> io::Result<Loaded> {
         program,
         map_id: map.id(),
     })
+}
+
+/// Loads the programs of a link with a label: the guard, and the program for packets to the zone.
+///
+/// # Errors
+/// Fails as [`load`] does.
+pub fn load_labeled(guard: &Guard, labeled: &Labeled<'_>) -> io::Result<(Loaded, OwnedFd)> {
+    use std::os::fd::AsFd;
+    let map = counters::new()?;
+    let code = program::assemble(guard, map.as_fd(), Some((labeled, labeled.map())));
+    let loaded = Loaded {
+        program: bpf::load_classifier(&code)?,
+        map_id: map.id(),
+    };
+    Ok((loaded, label::load_arrivals(labeled, map.as_fd())?))
 }
 
 /// Loads the program of [`inbound`] into the kernel.

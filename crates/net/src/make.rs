@@ -12,7 +12,8 @@ use rustix::io::Errno;
 
 use crate::announce;
 use crate::ends::{Ends, within};
-use crate::guard::{self, Clients, Guard, Verdict};
+use crate::guard::label::Addresses;
+use crate::guard::{self, Clients, Guard, Labeled, Verdict};
 use crate::host::HostLink;
 use crate::netlink::{Netlink, Refused, Request};
 use crate::pool;
@@ -88,6 +89,15 @@ pub struct Zone<'a> {
     pub id: u32,
 }
 
+/// The label of a zone on this host.
+#[derive(Debug)]
+pub struct HostLabel {
+    /// The number of the label.
+    pub number: u8,
+    /// The addresses of zones and hosts with their labels.
+    pub addresses: Addresses,
+}
+
 /// Returns the record of the objects that will exist on the host, before any of them is made. The
 /// caller replaces the names of links and the numbers of routing tables by free ones: see
 /// [`names`]. `first` is the number of the first link, which is 0 when the zone boots.
@@ -157,6 +167,7 @@ fn host_name(id: u32, number: usize, mark: &str) -> String {
 pub fn make(
     zone: Zone<'_>,
     links: &[Link],
+    label: Option<&HostLabel>,
     ends: &Ends,
     record: &mut Record,
     is_active: &dyn Fn(&str) -> bool,
@@ -166,6 +177,7 @@ pub fn make(
         let maker = Maker {
             zone,
             link,
+            label,
             ends,
             is_active,
             announced: &announced,
@@ -191,6 +203,7 @@ fn failed<'a>(link: &'a str, what: &'static str) -> impl Fn(io::Error) -> Error 
 struct Maker<'a> {
     zone: Zone<'a>,
     link: &'a Link,
+    label: Option<&'a HostLabel>,
     ends: &'a Ends,
     is_active: &'a dyn Fn(&str) -> bool,
     /// The sockets that announced addresses.
@@ -294,6 +307,9 @@ impl Maker<'_> {
             rate: self.link.rate.map(|rate| rate + rate / 8),
             to,
         };
+        if self.link.label.is_some() {
+            return self.labeled_guard(host, guard);
+        }
         let loaded = guard::load(&guard).map_err(self.io("make its guard"))?;
         let requests = request::filter(host.index, loaded.program.as_fd());
         self.ends
@@ -301,6 +317,47 @@ impl Maker<'_> {
             .change(requests.into())
             .map_err(self.refused())?;
         Ok(loaded.map_id)
+    }
+
+    /// Attaches the two programs of a link with a label. A zone with a label has all protections of
+    /// a link, because other zones trust its addresses.
+    fn labeled_guard(&self, host: &HostLink, mut guard: Guard) -> Result<u32, Error> {
+        let own = self
+            .link
+            .addresses
+            .iter()
+            .map(|one| (one.ip, longest(one.ip)));
+        guard.mac = Some(self.mac().0);
+        guard.sources.get_or_insert_with(|| own.collect());
+        guard.dhcp = true;
+        guard.restricted = true;
+        let (Some(label), Some(wanted)) = (self.label, &self.link.label) else {
+            return Err(self.why("its label has no number on this host"));
+        };
+        // Neighbours find a multilevel port only by ARP, which would carry words to other labels.
+        if !guard.routed && !wanted.ports.is_empty() {
+            return Err(self.why(
+                "multilevel ports need a link for which the host routes: use lower-link=auto, or ip-type=shared",
+            ));
+        }
+        let labeled = Labeled {
+            number: label.number,
+            ports: &wanted.ports,
+            addresses: &label.addresses,
+        };
+        let made = guard::load_labeled(&guard, &labeled);
+        let (loaded, arrivals) = made.map_err(self.io("make the programs of its label"))?;
+        let mut requests: Vec<_> = request::filter(host.index, loaded.program.as_fd()).into();
+        requests.push(request::filter_leaving(host.index, arrivals.as_fd()));
+        self.ends.host.change(requests).map_err(self.refused())?;
+        Ok(loaded.map_id)
+    }
+
+    fn why(&self, why: &str) -> Error {
+        Error::Link {
+            link: self.link.name.clone(),
+            why: why.to_owned(),
+        }
     }
 
     /// Limits the traffic to the zone at the link on the host. The traffic from the zone is limited
@@ -598,6 +655,11 @@ impl Maker<'_> {
     }
 
     fn moved(&self, nic: &str, held: &mut Held) -> Result<(), Error> {
+        if self.link.label.is_some() {
+            return Err(self.why(
+                "a link that moves into the zone has no guard, so its packets have no label: use an anet",
+            ));
+        }
         let found = self.present(nic)?;
         let kernel = &self.ends.host;
         kernel

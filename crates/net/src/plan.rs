@@ -290,6 +290,7 @@ impl Planner<'_> {
                     rate: None,
                     priority: None,
                     published: Vec::new(),
+                    label: None,
                 });
                 let last = links.len() - 1;
                 &mut links[last]
@@ -343,6 +344,7 @@ impl Planner<'_> {
             rate: None,
             priority: None,
             published: Vec::new(),
+            label: None,
         });
         Ok(())
     }
@@ -388,6 +390,7 @@ impl Planner<'_> {
                 _ => None,
             },
             published: Vec::new(),
+            label: None,
         };
         let allowed = self.list(anet, "allowed-address")?;
         if !allowed.is_empty() {

@@ -52,6 +52,9 @@ pub struct Held {
     /// The ports of the host that lead to the link.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
+    /// The number of the zone's label on this host; `None` for a zone without a label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<u8>,
 }
 
 impl Record {

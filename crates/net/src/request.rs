@@ -552,25 +552,50 @@ pub fn routed_by(link: &str, table: u32, v6: bool, present: bool) -> [Request; 2
 /// priority is 32766.
 const FIRST_RULE_PRIORITY: u32 = 17_000;
 
-/// Parents of filters: the clsact queueing discipline, and its hook for packets that arrive on a
-/// link.
+/// Parents of filters: the clsact queueing discipline, and its hooks for packets that arrive on a
+/// link and that leave it.
 const CLSACT: u32 = 0xffff_fff1;
 const ARRIVING: u32 = 0xffff_fff2;
+const LEAVING: u32 = 0xffff_fff3;
 
 /// Runs a program on every packet that arrives on a link of the host. The link must not have such a
 /// program yet.
 #[must_use]
 pub fn filter(link: u32, program: BorrowedFd<'_>) -> [Request; 2] {
-    #[expect(clippy::cast_possible_wrap, reason = "the kernel counts links as int")]
-    let index = link as i32;
     let mut place = TcMessage::default();
-    place.header.index = index;
+    place.header.index = signed(link);
     place.header.handle = handle(0xffff_0000);
     place.header.parent = handle(CLSACT);
     place.attributes = vec![TcAttribute::Kind("clsact".to_owned())];
+    [
+        Request {
+            what: "make a place for the link's guard".to_owned(),
+            message: Message::NewQueueDiscipline(place),
+            flags: NLM_F_CREATE | NLM_F_EXCL,
+        },
+        Request {
+            what: "set the link's guard".to_owned(),
+            message: Message::NewTrafficFilter(program_at(link, ARRIVING, program)),
+            flags: NLM_F_CREATE | NLM_F_EXCL,
+        },
+    ]
+}
+
+/// Runs a program on every packet that the host sends on a link. The link must have a program of
+/// [`filter`].
+#[must_use]
+pub fn filter_leaving(link: u32, program: BorrowedFd<'_>) -> Request {
+    Request {
+        what: "set the program of the link's label".to_owned(),
+        message: Message::NewTrafficFilter(program_at(link, LEAVING, program)),
+        flags: NLM_F_CREATE | NLM_F_EXCL,
+    }
+}
+
+fn program_at(link: u32, parent: u32, program: BorrowedFd<'_>) -> TcMessage {
     let mut filter = TcMessage::default();
-    filter.header.index = index;
-    filter.header.parent = handle(ARRIVING);
+    filter.header.index = signed(link);
+    filter.header.parent = handle(parent);
     // The upper half is the priority 1; the lower half is ETH_P_ALL in network byte order.
     filter.header.info = 1 << 16 | u32::from(3_u16.to_be());
     // The options are TCA_BPF_FD, TCA_BPF_NAME, and TCA_BPF_FLAGS with direct action.
@@ -583,18 +608,12 @@ pub fn filter(link: u32, program: BorrowedFd<'_>) -> [Request; 2] {
             TcOption::Other(DefaultNla::new(8, 1_u32.to_ne_bytes().to_vec())),
         ]),
     ];
-    [
-        Request {
-            what: "make a place for the link's guard".to_owned(),
-            message: Message::NewQueueDiscipline(place),
-            flags: NLM_F_CREATE | NLM_F_EXCL,
-        },
-        Request {
-            what: "set the link's guard".to_owned(),
-            message: Message::NewTrafficFilter(filter),
-            flags: NLM_F_CREATE | NLM_F_EXCL,
-        },
-    ]
+    filter
+}
+
+#[expect(clippy::cast_possible_wrap, reason = "the kernel counts links as int")]
+const fn signed(link: u32) -> i32 {
+    link as i32
 }
 
 /// Limits the traffic that a link sends to `rate` bytes per second.

@@ -8,6 +8,7 @@ mod common;
 mod error;
 mod file;
 pub mod host_network;
+pub mod labels;
 mod published;
 pub mod resolver;
 
@@ -19,11 +20,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use model::plan::network::{Link, Subnet};
+use model::plan::network::{Link, LinkLabel, Subnet};
 use model::table::Address;
 use model::{Config, ZoneName};
 use net::host::{HostLink, Way};
 use net::host_side::{self, Needs, Settings};
+use net::make::HostLabel;
 use net::netlink::Netlink;
 use net::plan::{Facts, Owner};
 use net::record::Held;
@@ -46,6 +48,13 @@ pub struct MadeLinks {
     pub remarks: Vec<String>,
     /// The sockets that announced the addresses; they are closed when the zone has booted.
     pub announced: Vec<OwnedFd>,
+}
+
+/// The reservations and preparations for new links.
+#[derive(Debug, Default)]
+struct Begun {
+    remarks: Vec<String>,
+    label: Option<HostLabel>,
 }
 
 /// Calls a function in the host's mount namespace.
@@ -339,21 +348,21 @@ impl Records {
         let ends = Ends::open(host, inside)?;
         record.namespace = net::ends::within(ends.host_namespace(), net::ends::number)??;
         let needs = Needs::of(links);
-        let state = RefCell::new((&mut record, Vec::new()));
+        let state = RefCell::new((&mut record, Begun::default()));
         // The paths of the records of other ZONES_ROOTs are valid in the host's mount namespace.
         in_mounts_of_host(&|| {
-            let (record, remarks) = &mut *state.borrow_mut();
-            let begin = || self.begin(whose, record, &Record::default(), &needs);
-            *remarks = net::ends::within(ends.host_namespace(), begin)??;
+            let (record, begun) = &mut *state.borrow_mut();
+            let begin = || self.begin(whose, links, record, &Record::default(), &needs);
+            *begun = net::ends::within(ends.host_namespace(), begin)??;
             Ok(())
         })?;
-        let (_, remarks) = state.into_inner();
+        let (_, Begun { remarks, label }) = state.into_inner();
         if record.moved().next().is_some() {
             let pin = || self.pin(zone, ends.zone_namespace());
             in_mounts_of_host(&pin)?;
         }
         let active = |other: &str| self.record(other).exists();
-        let made = net::make::make(whose, links, &ends, &mut record, &active);
+        let made = net::make::make(whose, links, label.as_ref(), &ends, &mut record, &active);
         // Also if a link could not be created: names may differ from the planned ones.
         save(&self.record(zone.as_str()), &record)?;
         let announced = made?;
@@ -380,12 +389,17 @@ impl Records {
         after: &[Link],
     ) -> Result<Vec<String>, AnyError> {
         let mut record = self.load(zone)?.unwrap_or_default();
-        // Published ports are rules of the host: they do not require a new link.
+        // Published ports are rules of the host, and the networks of a label are in the host's map:
+        // they do not require a new link.
         let stays = |held: &Held| {
             let link = |list: &[Link]| {
                 let link = list.iter().find(|link| link.name == held.name);
                 link.map(|link| Link {
                     published: Vec::new(),
+                    label: link.label.clone().map(|label| LinkLabel {
+                        remotes: Vec::new(),
+                        ..label
+                    }),
                     ..link.clone()
                 })
             };
@@ -410,7 +424,8 @@ impl Records {
         record.links = kept;
         self.leave(zone, &going)?;
         self.change_published(zone, &mut record, after)?;
-        let remarks = self.begin(whose, &mut coming, &record, &Needs::of(&new))?;
+        let begun = self.begin(whose, &new, &mut coming, &record, &Needs::of(&new))?;
+        let Begun { remarks, label } = begun;
         let both = |coming: &Record| together(&record, coming);
         let inside = net::ends::namespace(&path)?;
         if coming.moved().next().is_some() && !self.pinned(zone).exists() {
@@ -418,7 +433,7 @@ impl Records {
         }
         let ends = Ends::open(net::ends::here()?, inside)?;
         let active = |other: &str| self.record(other).exists();
-        let made = net::make::make(whose, &new, &ends, &mut coming, &active);
+        let made = net::make::make(whose, &new, label.as_ref(), &ends, &mut coming, &active);
         save(&self.record(zone.as_str()), &both(&coming))?;
         made?;
         Ok(remarks)
@@ -430,10 +445,11 @@ impl Records {
     fn begin(
         &self,
         zone: net::make::Zone<'_>,
+        links: &[Link],
         coming: &mut Record,
         kept: &Record,
         needs: &Needs,
-    ) -> Result<Vec<String>, AnyError> {
+    ) -> Result<Begun, AnyError> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o755)
@@ -445,18 +461,30 @@ impl Records {
         // left.
         save(&path, kept)?;
         let claimed = self.claim(&common, zone, coming);
-        if let Err(error) = claimed {
-            common.leave(&path, coming);
-            return Err(error);
-        }
+        let joined = claimed.and_then(|()| labels::join(&common, links, &mut coming.links));
+        let label = match joined {
+            Ok(label) => label,
+            Err(error) => {
+                common.leave(&path, coming);
+                return Err(error);
+            }
+        };
         let all = together(kept, coming);
         save(&path, &all)?;
         resolver::name(&common, &path, &all)?;
-        if needs.is_nothing() {
-            return Ok(Vec::new());
+        let mut begun = Begun {
+            remarks: Vec::new(),
+            label,
+        };
+        if needs.is_nothing() && begun.label.is_none() {
+            return Ok(begun);
         }
         common.take_zone(&path)?;
-        prepare(&common, needs)
+        if needs.is_nothing() {
+            return Ok(begun);
+        }
+        begun.remarks = prepare(&common, needs)?;
+        Ok(begun)
     }
 
     fn claim(

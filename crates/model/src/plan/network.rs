@@ -31,6 +31,35 @@ pub struct Link {
     /// The published ports: ports of the host that lead to the addresses of this link.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
+    /// The label of the zone; `None` for a zone without a label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<LinkLabel>,
+}
+
+/// The label of a link, and the other ends that it may talk to besides zones of the same label.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkLabel {
+    /// The label in hexadecimal.
+    pub label: String,
+    /// The networks of the host and of the outside, and for each true if the label is one of the
+    /// network's labels. The longest prefix of an address decides. Addresses in no network have no
+    /// label.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remotes: Vec<(Subnet, bool)>,
+    /// The ports of the zone that other labels may reach.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<MultilevelPort>,
+}
+
+/// Ports of a zone that zones and hosts of other labels may reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MultilevelPort {
+    /// The transport protocol of the ports.
+    pub protocol: Transport,
+    /// The first port.
+    pub first: u16,
+    /// The last port.
+    pub last: u16,
 }
 
 /// The link or bridge of the host below a zone's link.

@@ -28,11 +28,14 @@ pub enum Reason {
     Protocol,
     /// The frame exceeds the permitted rate.
     Rate,
+    /// The sender and the receiver of the packet have different labels, or the packet has options
+    /// that can carry a label. Its counter follows [`BUSY_UNTIL`].
+    Label = 9,
 }
 
 impl Reason {
     /// All reasons, in the order of the map's counters.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Mac,
         Self::Source4,
         Self::Source6,
@@ -41,6 +44,7 @@ impl Reason {
         Self::Dhcp,
         Self::Protocol,
         Self::Rate,
+        Self::Label,
     ];
 
     /// Returns the name of the reason in listings.
@@ -55,6 +59,7 @@ impl Reason {
             Self::Dhcp => "dhcp",
             Self::Protocol => "protocol",
             Self::Rate => "rate",
+            Self::Label => "label",
         }
     }
 }
@@ -65,12 +70,16 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Index in the map of the time until which the link is busy at the permitted rate.
-pub(super) const BUSY_UNTIL: usize = Reason::ALL.len();
+/// Index in the map of the time until which the link is busy at the permitted rate. It lies between
+/// the counters, because programs without labels keep it in this place.
+pub(super) const BUSY_UNTIL: usize = 8;
+
+/// Number of entries of the map.
+const NUMBERS: usize = Reason::Label as usize + 1;
 
 /// Makes a new map for one program.
 pub(super) fn new() -> io::Result<Map> {
-    Map::new(NAME, BUSY_UNTIL + 1)
+    Map::new(NAME, NUMBERS)
 }
 
 /// Returns the number of frames that the program with this map has dropped, for each reason.
@@ -80,7 +89,12 @@ pub(super) fn new() -> io::Result<Map> {
 /// guard.
 pub fn counts(map_id: u32) -> io::Result<Vec<(Reason, u64)>> {
     let numbers = Map::open(map_id, NAME)?.read()?;
-    Ok(Reason::ALL.into_iter().zip(numbers).collect())
+    // The map of a program from before labels has no counter for labels.
+    let of = |reason: Reason| numbers.get(reason as usize).copied().unwrap_or(0);
+    Ok(Reason::ALL
+        .into_iter()
+        .map(|reason| (reason, of(reason)))
+        .collect())
 }
 
 /// Returns the same as [`counts`] for the program with this id, as the kernel lists it at a device.

@@ -14,9 +14,14 @@ pub(super) mod at {
     pub const TARGET4: i16 = 30;
     /// Offset of the end of an IPv4 header without options.
     pub const END4: u16 = 34;
+    /// Offset of the end of an IPv4 header without options, where TCP or UDP begins.
+    pub const PAYLOAD4: i16 = 34;
     pub const LENGTH6: i16 = 18;
     pub const NEXT6: i16 = 20;
     pub const SOURCE6: i16 = 22;
+    pub const TARGET6: i16 = 38;
+    /// Offset of the end of the IPv6 header, where the next header begins.
+    pub const PAYLOAD6: i16 = 54;
     /// Offset of the end of the IPv6 header.
     pub const END6: u16 = 54;
     pub const ARP_TARGET: i16 = 38;
@@ -25,6 +30,7 @@ pub(super) mod at {
 /// Offsets in `struct __sk_buff`.
 pub(super) mod context {
     pub const LENGTH: i16 = 0;
+    pub const MARK: i16 = 8;
     pub const TAGGED: i16 = 20;
     pub const TAG: i16 = 24;
     pub const TAG_PROTOCOL: i16 = 28;
@@ -40,6 +46,7 @@ pub(super) mod context {
 /// Numbers of the kernel's helper functions, see bpf-helpers(7). None of them is reserved for
 /// programs under the GPL.
 pub(super) mod helper {
+    pub const MAP_LOOKUP: i32 = 1;
     pub const KTIME_GET_NS: i32 = 5;
     pub const SKB_VLAN_PUSH: i32 = 18;
     pub const SKB_VLAN_POP: i32 = 19;

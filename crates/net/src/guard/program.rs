@@ -11,11 +11,12 @@ use sys::bpf::{Assembler, Condition, Label, Register, Width};
 use super::Reason;
 use super::counters::BUSY_UNTIL;
 use super::frame::{at, context, ethernet, half, halves, helper, word};
+use super::label::Labeled;
 use crate::guard::rules::{Guard, MAX_SOURCES, Verdict};
 
 // The return values of a program.
-const TC_ACT_OK: i32 = 0;
-const TC_ACT_SHOT: i32 = 2;
+pub(super) const TC_ACT_OK: i32 = 0;
+pub(super) const TC_ACT_SHOT: i32 = 2;
 
 const NANOSECONDS: u32 = 1_000_000_000;
 /// Time in nanoseconds for which an idle link may send without a limit. TCP needs this time to find
@@ -42,9 +43,20 @@ pub(super) struct Builder<'a> {
 /// program counts dropped frames in the map `counters`.
 #[must_use]
 pub fn program(guard: &Guard, counters: BorrowedFd<'_>) -> Vec<u64> {
+    assemble(guard, counters, None)
+}
+
+/// Assembles the program of [`program`] for a zone with a label.
+pub(super) fn assemble(
+    guard: &Guard,
+    counters: BorrowedFd<'_>,
+    labeled: Option<(&Labeled<'_>, BorrowedFd<'_>)>,
+) -> Vec<u64> {
     let mut code = Assembler::new();
     let (pass, silent) = (code.label(), code.label());
-    let drops = Reason::ALL.map(|reason| (reason, code.label())).to_vec();
+    let reasons = Reason::ALL.into_iter();
+    let used = reasons.filter(|reason| *reason != Reason::Label || labeled.is_some());
+    let drops = used.map(|reason| (reason, code.label())).collect();
     let mut builder = Builder {
         code,
         guard,
@@ -61,6 +73,9 @@ pub fn program(guard: &Guard, counters: BorrowedFd<'_>) -> Vec<u64> {
         builder.code.address(R1, counters, 0);
     }
     builder.code.place(pass);
+    if let Some((labeled, addresses)) = labeled {
+        builder.label(labeled, addresses);
+    }
     builder.admit(counters);
     builder.refuse(counters);
     builder.code.finish()
@@ -104,8 +119,9 @@ fn redirect(code: &mut Assembler, to: u32) {
 impl Builder<'_> {
     /// Returns the label for frames that are dropped for this reason.
     pub fn drop(&self, reason: Reason) -> Label {
-        // The list has a label for every reason, in the order of the reasons.
-        self.drops[reason as usize].1
+        let mut drops = self.drops.iter();
+        let found = drops.find(|(other, _)| *other == reason);
+        found.map_or(self.silent, |(_, label)| *label)
     }
 
     /// Returns the label for valid frames that are useful only on a link with neighbours.
@@ -313,9 +329,9 @@ impl Builder<'_> {
     }
 
     fn refuse(&mut self, counters: BorrowedFd<'_>) {
-        for (number, (_, label)) in self.drops.clone().into_iter().enumerate() {
+        for (reason, label) in self.drops.clone() {
             self.code.place(label);
-            self.code.address(R1, counters, number);
+            self.code.address(R1, counters, reason as usize);
             self.code.set(R2, 1);
             self.code.add_atomically(R1, 0, R2);
             self.code.jump(self.silent);

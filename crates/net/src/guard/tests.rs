@@ -7,7 +7,11 @@ use std::os::fd::AsFd;
 
 use sys::bpf::listing::extended;
 
-use super::{Clients, Guard, Verdict, inbound, program};
+use model::plan::network::{MultilevelPort, Transport};
+
+use super::label::{Addresses, arrivals};
+use super::program::assemble;
+use super::{Clients, Guard, Labeled, Verdict, inbound, program};
 
 const MAC: [u8; 6] = [0x02, 0x08, 0x20, 0xaa, 0xbb, 0xcc];
 
@@ -93,4 +97,31 @@ fn an_inbound_program_of_a_vlan() {
 #[test]
 fn an_inbound_program_without_a_vlan() {
     insta::assert_snapshot!(extended(&inbound(None, 7)));
+}
+
+#[test]
+fn the_programs_of_a_label() {
+    let addresses = match Addresses::open_or_make(0) {
+        Ok(addresses) => addresses,
+        Err(error) => return println!("skipped: bpf(2): {error}"),
+    };
+    let ports = [MultilevelPort {
+        protocol: Transport::Tcp,
+        first: 8080,
+        last: 8081,
+    }];
+    let labeled = Labeled {
+        number: 5,
+        ports: &ports,
+        addresses: &addresses,
+    };
+    let fd = stdin();
+    let guard = Guard {
+        routed: true,
+        ..Guard::default()
+    };
+    let code = assemble(&guard, fd.as_fd(), Some((&labeled, fd.as_fd())));
+    insta::assert_snapshot!("guard_of_a_label", extended(&code));
+    let code = arrivals(&labeled, fd.as_fd(), fd.as_fd());
+    insta::assert_snapshot!("arrivals_of_a_label", extended(&code));
 }

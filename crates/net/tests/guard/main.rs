@@ -2,6 +2,7 @@
 //! description of its rules. The tests need root; without root they are skipped.
 
 mod frames;
+mod labels;
 mod random;
 mod reference;
 mod rules;

@@ -22,7 +22,7 @@ use store::lock;
 
 use crate::network::error::AnyError;
 use crate::network::file::read;
-use crate::network::resolver;
+use crate::network::{labels, resolver};
 
 /// The folder that holds the folders of all network namespaces, whatever the ZONES_ROOT.
 const BASE: &str = "/run/zones-network";
@@ -276,6 +276,9 @@ impl Common {
 
     /// Removes the records of a zone for these links.
     pub(super) fn leave(&self, record: &Path, was: &Record) {
+        // If this fails, the addresses stay known as a zone's. The next boot of a zone with a label
+        // writes the map again.
+        let _ = labels::leave(&self.folder, &was.links);
         for held in &was.links {
             for address in &held.addresses {
                 self.forget(ADDRESSES, &address.ip.to_string(), record);
@@ -443,5 +446,6 @@ fn remove(folder: &Path) {
         let _ = fs::remove_dir(within);
     }
     let _ = fs::remove_file(folder.join("settings.json"));
+    labels::remove(folder);
     let _ = fs::remove_dir(folder);
 }

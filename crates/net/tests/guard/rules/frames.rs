@@ -140,7 +140,7 @@ fn counters_are_found_by_id_and_nothing_else_is() {
         .collect();
     assert_eq!(
         names.join(" "),
-        "mac source4 source6 arp ndp dhcp protocol rate"
+        "mac source4 source6 arp ndp dhcp protocol rate label"
     );
     assert!(counts.contains(&(Reason::Source4, 3)), "{counts:?}");
     assert_eq!(counts.iter().map(|(_, count)| count).sum::<u64>(), 3);
