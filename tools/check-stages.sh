@@ -8,7 +8,7 @@ stage_scripts() {
     shellcheck -x --exclude=SC2187 quickstart check .ci/run tools/*.sh tools/build tools/leftovers tools/rustc-static tools/watch-tests \
         tools/check-self-test tools/smoke tools/soak tools/load bench/*/run bench/firsthour/inside bench/brand/pgbench tests/vm/run tests/vm/payload tests/vm/*-init \
         tests/vm/checks tests/vm/cuts tests/vm/mirrors tests/vm/zfs/run tests/vm/zfs/payload tests/vm/zfs/old \
-        tests/vm/systemd/run tests/vm/systemd/payload tests/vm/systemd/docs tests/vm/run-payload tests/vm/patch/run tests/vm/patch/payload tests/vm/quota/run tests/vm/quota/payload \
+        tests/vm/systemd/run tests/vm/systemd/payload tests/vm/systemd/docs tests/vm/systemd/first-hour tests/vm/run-payload tests/vm/patch/run tests/vm/patch/payload tests/vm/quota/run tests/vm/quota/payload \
         tools/deb packaging/deb/postinst packaging/deb/prerm packaging/deb/postrm tests/packaging/run \
         tests/crash/run tests/man/run tests/completion/run tests/completion/bashrc packaging/completions/bash/* \
         tests/ansible/run tests/salt/run tests/web/run tests/web/bridge-with-fake tests/web/fake/* web/build tests/docs/run tests/docs/session fuzz/run packaging/solaris-shim/target/bin/*
@@ -112,6 +112,8 @@ stage_systemd() {
     if [ -n "${ZONES_TEST_LONG-}${named_systemd-}" ] || tests/vm/systemd/run --docs --built; then
         tests/vm/systemd/run --docs || [ $? -eq 77 ]
     fi
+    # Half an hour of an emulated package manager: by name and --long together.
+    if [ -n "${ZONES_TEST_LONG-}" ] && [ -n "${named_systemd-}" ]; then tests/vm/systemd/run --first-hour; fi
 }
 # The advisories are fetched from the network and change without us: --long only.
 stage_deny() {
