@@ -94,7 +94,7 @@ estimate() {
     scripts | man | smoke) say 40 ;;
     ansible | salt | package | docs | deny) say 120 ;;
     clippy) say 240 ;;
-    unit | soak) say 400 ;;
+    unit | soak | cluster) say 400 ;;
     build) say 500 ;;
     property | load | upgrade) say 1000 ;;
     fuzz) say 1100 ;;

@@ -130,6 +130,10 @@ need_test_tools() {
         have node || missing+=(nodejs)
         have npm || missing+=(npm)
     fi
+    if [ -n "${ZONES_TEST_LONG-}${named_cluster-}" ]; then
+        read -ra for_vm < <(tests/cluster/run --needs)
+        missing+=("${for_vm[@]}")
+    fi
     if [ -n "${ZONES_TEST_LONG-}${named_systemd-}" ]; then
         read -ra for_vm < <(tests/vm/systemd/run --needs)
         missing+=("${for_vm[@]}")

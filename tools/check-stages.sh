@@ -11,10 +11,12 @@ stage_scripts() {
         tests/vm/systemd/run tests/vm/systemd/payload tests/vm/systemd/docs tests/vm/systemd/first-hour tests/vm/run-payload tests/vm/patch/run tests/vm/patch/payload tests/vm/quota/run tests/vm/quota/payload \
         tools/deb packaging/deb/postinst packaging/deb/prerm packaging/deb/postrm tests/packaging/run \
         tests/crash/run tests/man/run tests/completion/run tests/completion/bashrc packaging/completions/bash/* \
-        tests/ansible/run tests/salt/run tests/web/run tests/web/bridge-with-fake tests/web/fake/* web/build tests/docs/run tests/docs/session fuzz/run packaging/solaris-shim/target/bin/*
+        tests/ansible/run tests/salt/run tests/web/run tests/web/bridge-with-fake tests/web/fake/* web/build cluster/ocf/Zone tests/cluster/run tests/cluster/agent tests/cluster/node-root \
+        tests/cluster/node-init tests/cluster/rc.zone tests/docs/run tests/docs/session fuzz/run packaging/solaris-shim/target/bin/*
     shellcheck -x --shell=bash tests/docs/before/*
     tools/watch-tests --self-test
     tools/check-self-test
+    tests/cluster/agent
     tests/docs/run --self-test
     tests/docs/run --check
 }
@@ -58,6 +60,7 @@ stage_e2e() {
 stage_ansible() { tests/ansible/run; }
 stage_salt() { tests/salt/run; }
 stage_web() { tests/web/run; }
+stage_cluster() { tests/cluster/run ${ZONES_TEST_LONG:+--long}; }
 stage_smoke() { tools/smoke 3; }
 stage_docs() { tests/docs/run ${ZONES_TEST_LONG:+--network}; }
 stage_package() { tests/packaging/run; }
@@ -151,7 +154,7 @@ stage_upgrade() {
 # Whether a stage runs the programs that the stage build makes.
 needs_programs() {
     case $1 in
-    man | e2e | ansible | salt | web | smoke | docs | package | load | crash | vm | zfs | systemd | soak | upgrade) true ;;
+    man | e2e | ansible | salt | web | cluster | smoke | docs | package | load | crash | vm | zfs | systemd | soak | upgrade) true ;;
     *) false ;;
     esac
 }
@@ -191,6 +194,8 @@ limit() {
     e2e) if [ -n "${ZONES_TEST_LONG-}" ]; then say 3600; else say 1800; fi ;;
     # A run of each operation for each of its calls; or the one that was begun is finished.
     crash) if [ -n "${ZONES_TEST_LONG-}" ]; then say 10800; else say 600; fi ;;
+    # The root of the hosts is made first, at the first time. Each fault takes about 12 s.
+    cluster) if [ -n "${ZONES_TEST_LONG-}" ]; then say 2400; else say 1200; fi ;;
     # With the power cuts of --long.
     vm) if [ -n "${ZONES_TEST_LONG-}" ]; then say 7200; else say 1500; fi ;;
     *) say 600 ;;
