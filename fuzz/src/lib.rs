@@ -12,6 +12,7 @@ mod configs;
 pub mod image;
 pub mod index;
 pub mod json;
+pub mod label;
 pub mod line;
 pub mod mutate;
 pub mod oci;
@@ -38,6 +39,7 @@ pub const TARGETS: &[&str] = &[
     "archive",
     "peer",
     "catalogue",
+    "label",
 ];
 
 /// Checks an input of a target.
@@ -55,6 +57,7 @@ pub fn check(target: &str, data: &[u8]) {
         "image" => image::check(data),
         "oci" => oci::check(data),
         "catalogue" => catalogue::check(data),
+        "label" => label::check(data),
         "archive" => archive::check(data),
         "packet" => packet::check(data),
         "peer" => peer::check(data),
@@ -78,6 +81,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "image" => image::seeds(),
         "oci" => oci::seeds(),
         "catalogue" => catalogue::seeds(),
+        "label" => label::seeds(),
         "archive" => archive::seeds(),
         "packet" => packet::seeds(),
         "peer" => peer::seeds(),
