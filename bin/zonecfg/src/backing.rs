@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use label::Label;
 use model::{Config, State, Uuid, ZoneName};
 use rustix::fs::{Access, access};
 use sha2::{Digest, Sha256};
@@ -28,6 +29,9 @@ pub enum Error {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] store::Error),
+    /// The label is not valid here.
+    #[error(transparent)]
+    Label(#[from] store::labels::Error),
     /// The template does not exist.
     #[error(transparent)]
     Template(#[from] TemplateError),
@@ -46,7 +50,9 @@ pub enum Error {
     #[error("{0}: Zone name already in use")]
     NameInUse(ZoneName),
     /// The zone was installed since this session began.
-    #[error("Zone {0} already installed; its zonepath, brand and inherit-pkg-dir cannot change.")]
+    #[error(
+        "Zone {0} already installed; its zonepath, brand, label and inherit-pkg-dir cannot change."
+    )]
     Installed(ZoneName),
     /// The zone was booted since this session began, and cannot be renamed.
     #[error("Zone {0} already running; set zonename not allowed.")]
@@ -377,6 +383,28 @@ impl Backing for Stored {
             .collect()
     }
 
+    fn label(&mut self, text: &str) -> Result<String, Error> {
+        let names = store::labels::encodings(&self.root)?;
+        let label = names
+            .parse_accredited(text)
+            .map_err(store::labels::Error::from)?;
+        Ok(label.to_string())
+    }
+
+    fn label_text(&mut self, label: Label) -> Option<String> {
+        let names = store::labels::encodings(&self.root).ok()?;
+        names.check(label).is_ok().then(|| names.text(label))
+    }
+
+    fn unlabeled(&mut self, zone: &ZoneName) -> Result<Vec<ZoneName>, Error> {
+        let zones = store::labels::of_zones(&self.root)?;
+        if zones.iter().any(|(_, label)| label.is_some()) {
+            return Ok(Vec::new());
+        }
+        let names = zones.into_iter().map(|(name, _)| name);
+        Ok(names.filter(|name| name != zone).collect())
+    }
+
     fn host_dirs(&self) -> &[&str] {
         &self.host_dirs
     }
@@ -499,5 +527,6 @@ fn differs(change: &Change) -> bool {
     let config = change.config;
     (base.zonepath() != config.zonepath() && !change.zonepath_forced)
         || base.brand() != config.brand()
+        || base.label() != config.label()
         || base.inherited_dirs() != config.inherited_dirs()
 }

@@ -11,6 +11,7 @@ use std::ops::{Deref, DerefMut};
 
 use authority::{Program, change};
 use cli::delegate::{self, Input, Outcome};
+use label::Label;
 use model::{Config, State, ZoneName};
 use syntax::{Backing, Change};
 
@@ -190,6 +191,18 @@ impl Backing for Guarded {
 
     fn problems(&mut self, config: &Config) -> Vec<String> {
         self.stored.problems(config)
+    }
+
+    fn label(&mut self, text: &str) -> Result<String, Error> {
+        Ok(self.stored.label(text)?)
+    }
+
+    fn label_text(&mut self, label: Label) -> Option<String> {
+        self.stored.label_text(label)
+    }
+
+    fn unlabeled(&mut self, zone: &ZoneName) -> Result<Vec<ZoneName>, Error> {
+        Ok(self.stored.unlabeled(zone)?)
     }
 
     fn host_dirs(&self) -> &[&str] {

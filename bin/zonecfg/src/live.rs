@@ -4,6 +4,7 @@
 use std::ops::{Deref, DerefMut};
 
 use host::{Host, flatten};
+use label::Label;
 use model::{Config, State, ZoneName};
 use syntax::{Backing, Change, How};
 use zone::executor::Outcome;
@@ -115,6 +116,24 @@ impl Backing for Kept {
     fn problems(&mut self, config: &Config) -> Vec<String> {
         match self {
             Self::Stored(stored) | Self::Running(stored, _) => stored.problems(config),
+        }
+    }
+
+    fn label(&mut self, text: &str) -> Result<String, Error> {
+        match self {
+            Self::Stored(stored) | Self::Running(stored, _) => Ok(stored.label(text)?),
+        }
+    }
+
+    fn label_text(&mut self, label: Label) -> Option<String> {
+        match self {
+            Self::Stored(stored) | Self::Running(stored, _) => stored.label_text(label),
+        }
+    }
+
+    fn unlabeled(&mut self, zone: &ZoneName) -> Result<Vec<ZoneName>, Error> {
+        match self {
+            Self::Stored(stored) | Self::Running(stored, _) => Ok(stored.unlabeled(zone)?),
         }
     }
 

@@ -16,7 +16,7 @@ pub use resource::{Resource, Value};
 pub use schedule::{Period, Schedule};
 pub(crate) use typed::published_by;
 pub use typed::{
-    Admin, Autoshutdown, BootPriority, DedicatedCpu, FileSystem, IpType, ON_FAILURE, RESTART,
+    Admin, Autoshutdown, BootPriority, DedicatedCpu, FileSystem, IpType, LABEL, ON_FAILURE, RESTART,
 };
 
 use std::collections::BTreeMap;

@@ -9,6 +9,7 @@ pub mod atomic;
 mod damage;
 pub mod format;
 pub mod index;
+pub mod labels;
 pub mod lock;
 pub mod root;
 pub mod runtime;

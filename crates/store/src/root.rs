@@ -70,6 +70,12 @@ impl Root {
         self.etc().join("index")
     }
 
+    /// Returns the path of the names of sensitivity labels.
+    #[must_use]
+    pub fn label_encodings(&self) -> PathBuf {
+        self.etc().join("label_encodings")
+    }
+
     /// Returns the path of the file with the id of this host, which identifies this host as the
     /// owner of zonepaths.
     #[must_use]

@@ -37,6 +37,14 @@ pub fn load(root: &Root, zone: &ZoneName) -> Result<Config, Error> {
     }
 }
 
+/// Returns the text of a zone's configuration, or `None` if the file does not exist.
+///
+/// # Errors
+/// Fails with [`Error::File`].
+pub(crate) fn text(root: &Root, zone: &ZoneName) -> Result<Option<String>, Error> {
+    read_bounded(&root.xml(zone))
+}
+
 /// Reads the configuration with which an active zone runs.
 ///
 /// # Errors

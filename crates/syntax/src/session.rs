@@ -6,6 +6,7 @@
 
 mod backing;
 mod edit;
+mod labels;
 mod save;
 mod show;
 

@@ -183,6 +183,7 @@ fn kind(kind: Kind) -> String {
         Kind::Complex(fields) => format!("list of ({})", fields.join(", ")),
         Kind::ZoneName => "zone name".to_owned(),
         Kind::Brand => "brand".to_owned(),
+        Kind::Label => "label".to_owned(),
         Kind::HostId => "hexadecimal number".to_owned(),
         Kind::Address => "address".to_owned(),
         Kind::Addresses => "addresses".to_owned(),

@@ -133,6 +133,9 @@ fn kind(kind: Kind) -> Value {
             let names: Vec<&str> = BRANDS.iter().map(|brand| brand.name).collect();
             json!({ "type": "string", "enum": names })
         }
+        Kind::Label => {
+            json!({ "type": "string", "pattern": "^(0[xX][0-9A-Fa-f]{4}-08(-([0-9A-Fa-f]{2}){0,32})?)?$" })
+        }
         Kind::HostId => json!({ "type": "string", "pattern": "^((0x)?[0-9A-Fa-f]{1,8})?$" }),
         Kind::OneOf(words, other) => json!({
             "anyOf": [{ "type": "string", "enum": words }, self::kind(*other)],

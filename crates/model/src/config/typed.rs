@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use label::Label;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, Error, Resource, Value};
@@ -15,6 +16,9 @@ pub const RESTART: &str = "restart";
 
 /// The value of [`RESTART`] for a zone that boots again after a failure.
 pub const ON_FAILURE: &str = "on-failure";
+
+/// The property with the sensitivity label of the zone.
+pub const LABEL: &str = "label";
 
 /// The owner of the network stack that the zone uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,6 +134,13 @@ impl Config {
     /// Sets the directory of the zone.
     pub fn set_zonepath(&mut self, zonepath: &str) -> Result<(), Error> {
         self.set("zonepath", zonepath)
+    }
+
+    /// Returns the sensitivity label of the zone, or `None` if the zone has no label.
+    #[must_use]
+    pub fn label(&self) -> Option<Label> {
+        // The table accepts only labels.
+        self.get(LABEL).parse().ok()
     }
 
     /// Returns the brand's name as configured.

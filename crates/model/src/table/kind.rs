@@ -55,6 +55,9 @@ pub enum Kind {
     Brand,
     /// A host id: hexadecimal, 0 to fffffffe, with or without `0x`.
     HostId,
+    /// A sensitivity label in hexadecimal, such as `0x0004-08-68`. The programs turn text into this
+    /// form, because the names of labels are in a file of the host.
+    Label,
     /// A file system type: a word without `/`.
     FsType,
     /// The name of an attr resource.

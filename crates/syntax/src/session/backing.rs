@@ -1,5 +1,6 @@
 //! The interface between a session and the store.
 
+use label::Label;
 use model::{Config, State, ZoneName};
 
 use crate::command::How;
@@ -44,6 +45,29 @@ pub trait Backing {
     /// Returns the problems of a configuration that depend on this host, such as users that do not
     /// exist.
     fn problems(&mut self, config: &Config) -> Vec<String>;
+
+    /// Returns the stored form of a label that the user typed: hexadecimal. The default
+    /// implementation returns the text, for a store without names of labels.
+    ///
+    /// # Errors
+    /// Fails if the label is not valid, or if the host has no names of labels.
+    fn label(&mut self, text: &str) -> Result<String, Self::Error> {
+        Ok(text.to_owned())
+    }
+
+    /// Returns the text of a stored label, or `None` if the host has no name for the label.
+    fn label_text(&mut self, _label: Label) -> Option<String> {
+        None
+    }
+
+    /// Returns the zones without a label, except `zone`, if no zone has a label yet: they do not
+    /// boot after `zone` has got a label.
+    ///
+    /// # Errors
+    /// Fails if the configurations of the zones cannot be read.
+    fn unlabeled(&mut self, _zone: &ZoneName) -> Result<Vec<ZoneName>, Self::Error> {
+        Ok(Vec::new())
+    }
 
     /// Returns the software directories that sparse zones of this host inherit.
     fn host_dirs(&self) -> &[&str];

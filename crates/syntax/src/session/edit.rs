@@ -2,7 +2,7 @@
 
 use model::State;
 use model::brands::Family;
-use model::config::{Resource, Value};
+use model::config::{LABEL, Resource, Value};
 use model::table::{Brands, Kind, ResourceSpec};
 use model::verify::{self, Problem};
 
@@ -65,8 +65,10 @@ impl<B: Backing, C: Console> Session<B, C> {
 
     pub(super) fn set(&mut self, force: bool, property: &str, value: Value) -> Done {
         self.config()?;
-        if force && !(self.alternate_root && property == "zonepath") {
-            return self.refuse("set -F is only for zonepath, and only with an alternate root.");
+        if force && property != LABEL && !(self.alternate_root && property == "zonepath") {
+            return self.refuse(
+                "set -F is only for the first label of a host, and for zonepath with an alternate root.",
+            );
         }
         if let Some(Open {
             nested: Some(nested),
@@ -99,21 +101,28 @@ impl<B: Backing, C: Console> Session<B, C> {
         if let Some(spec) = spec {
             self.check_in_zone(spec.name, spec.brands)?;
         }
+        let text = match property {
+            LABEL => self.label(&text)?,
+            _ => text,
+        };
         let fixed = spec.is_some_and(|spec| spec.fixed);
         // Setting the same value again is not a change, because scripts may do so.
         if fixed && self.config()?.get(property) != text {
             let active = self.state()?.is_some_and(State::is_active);
-            if active || !force {
+            if active || !force || property == LABEL {
                 self.check_not_installed(&format!("set {property}"))?;
             }
         }
         if property == "ip-type" {
             self.make_room_for_links(text == "shared")?;
         }
+        if property == LABEL && !force {
+            self.check_first_label(&text)?;
+        }
         let result = self.config()?.set(property, &text);
         self.report(result)?;
         self.changed = true;
-        self.zonepath_forced |= force;
+        self.zonepath_forced |= force && property != LABEL;
         Ok(())
     }
 

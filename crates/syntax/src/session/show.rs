@@ -92,6 +92,10 @@ impl<B: Backing, C: Console> Session<B, C> {
         } else {
             return self.refuse(&format!("{what}: No such resource type"));
         };
+        let text = match json || self.scope.is_some() {
+            true => text,
+            false => self.with_label_text(text),
+        };
         self.console.page(&text);
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Checks the values of each kind.
 
+use label::Label;
+
 use super::forms::{
     MAX_LINK, check_path, cpu_range, hundredths, is_bandwidth, is_dataset, is_fs_type, is_host_id,
     is_link, is_user, mac, port_range,
@@ -146,6 +148,15 @@ impl Kind {
                 if !is_host_id(value) {
                     return bad("is not hexadecimal from 0 to fffffffe");
                 }
+            }
+            Self::Label => {
+                return match value.parse::<Label>() {
+                    Ok(label) if label.is_administrative() => {
+                        bad("is a label of the host, and no zone has it")
+                    }
+                    Ok(label) => Ok(label.to_string()),
+                    Err(_) => bad("is not a label in hexadecimal, such as 0x0004-08-68"),
+                };
             }
             Self::FsType => {
                 if !is_fs_type(value) {

@@ -90,6 +90,14 @@ pub static GLOBAL: &[PropertySpec] = &[
         ]),
         "The files of the zone that cannot be changed from within it: none, or a profile. dynamic-zones is refused, because zones have no zones here.",
     )),
+    later(PropertySpec {
+        fixed: true,
+        ..property(
+            "label",
+            Kind::Label,
+            "The sensitivity label of the zone: text as in /etc/zones/label_encodings, or hexadecimal. The first label of a host needs set -F.",
+        )
+    }),
     PropertySpec {
         brands: Brands::AndGlobal,
         live: true,

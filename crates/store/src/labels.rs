@@ -1,0 +1,158 @@
+//! The names of sensitivity labels, and the labels of all zones.
+
+use std::path::PathBuf;
+
+use label::{BadEncodings, BadLabel, Encodings, Label};
+use model::ZoneName;
+use model::config::LABEL;
+
+use crate::index::Index;
+use crate::{Root, xml};
+
+/// The errors of labels on this host.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The host has no names of labels.
+    #[error("{}: no such file: labels need it; chk_encodings checks a new one", .0.display())]
+    Missing(PathBuf),
+    /// The file with the names of labels is not valid.
+    #[error("{}: {problem}", path.display())]
+    Encodings {
+        /// The path of the file.
+        path: PathBuf,
+        /// The problem of the file.
+        problem: BadEncodings,
+    },
+    /// The label is not valid on this host.
+    #[error(transparent)]
+    Label(#[from] BadLabel),
+    /// A file could not be read.
+    #[error(transparent)]
+    Store(#[from] crate::Error),
+}
+
+/// Reads the names of labels of the host.
+///
+/// # Errors
+/// Fails with [`Error::Missing`] if there is no such file, or with the first error of the file.
+pub fn encodings(root: &Root) -> Result<Encodings, Error> {
+    let path = root.label_encodings();
+    let text = xml::read_bounded(&path)?.ok_or_else(|| Error::Missing(root.shown(&path)))?;
+    Encodings::read(&text).map_err(|problem| Error::Encodings {
+        path: root.shown(&path),
+        problem,
+    })
+}
+
+/// Returns a label as text, or in hexadecimal if the host has no name for the label.
+#[must_use]
+pub fn text(root: &Root, label: Label) -> String {
+    encodings(root).map_or_else(|_| label.to_string(), |names| names.text(label))
+}
+
+/// Returns the label of every zone of the index, in the order of the index; `None` for a zone that
+/// has no label. A zone without a configuration has no label.
+///
+/// # Errors
+/// Fails if the index or a configuration cannot be read.
+pub fn of_zones(root: &Root) -> Result<Vec<(ZoneName, Option<Label>)>, crate::Error> {
+    let index = Index::load(root)?;
+    let zones = index.entries().iter().filter(|one| !one.name.is_global());
+    zones
+        .map(|entry| Ok((entry.name.clone(), of_zone(root, &entry.name)?)))
+        .collect()
+}
+
+/// Returns the stored label of a zone.
+///
+/// # Errors
+/// Fails if the configuration cannot be read.
+pub fn of_zone(root: &Root, zone: &ZoneName) -> Result<Option<Label>, crate::Error> {
+    // Most zones have no label. Reading their files as text is much quicker than parsing them.
+    match xml::text(root, zone)? {
+        Some(text) if text.contains(&format!("{LABEL}=")) => Ok(xml::load(root, zone)?.label()),
+        _ => Ok(None),
+    }
+}
+
+/// Returns a zone that has a label, if any zone of the host has one.
+///
+/// # Errors
+/// Fails if the index cannot be read. A configuration that cannot be read is skipped.
+pub fn first_labeled(root: &Root) -> Result<Option<ZoneName>, crate::Error> {
+    let index = Index::load(root)?;
+    let is_labeled = |zone: &&ZoneName| of_zone(root, zone).is_ok_and(|label| label.is_some());
+    let names = index.entries().iter().map(|entry| &entry.name);
+    Ok(names.into_iter().find(is_labeled).cloned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use model::Config;
+
+    use super::*;
+    use crate::index::{self, Entry};
+
+    fn root_with(zones: &[(&str, Option<&str>)]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        std::fs::create_dir_all(root.etc()).unwrap();
+        std::fs::create_dir_all(root.run()).unwrap();
+        for (name, label) in zones {
+            let name: ZoneName = name.parse().unwrap();
+            let mut config = Config::new(name.clone());
+            config.set_zonepath("/zones/%{zonename}").unwrap();
+            if let Some(label) = label {
+                config.set(LABEL, label).unwrap();
+            }
+            xml::save(&root, &config).unwrap();
+            index::update(&root, |index| {
+                index.put(Entry::configured(name, "/zones/x".into()));
+                Ok::<(), crate::Error>(())
+            })
+            .unwrap();
+        }
+        (folder, root)
+    }
+
+    #[test]
+    fn labels_survive_the_stored_configuration() {
+        let (_folder, root) = root_with(&[("plain", None), ("high", Some("0x0004-08-68"))]);
+        let zones = of_zones(&root).unwrap();
+        let label = "0x0004-08-68".parse().unwrap();
+        assert_eq!(
+            zones,
+            [
+                ("plain".parse().unwrap(), None),
+                ("high".parse().unwrap(), Some(label))
+            ]
+        );
+        assert_eq!(first_labeled(&root).unwrap(), Some("high".parse().unwrap()));
+        assert_eq!(text(&root, label), "0x0004-08-68");
+        let (_folder, root) = root_with(&[("plain", None)]);
+        assert_eq!(first_labeled(&root).unwrap(), None);
+    }
+
+    #[test]
+    fn a_missing_or_bad_file_of_names_is_named() {
+        let (_folder, root) = root_with(&[]);
+        let error = encodings(&root).unwrap_err().to_string();
+        assert!(
+            error.starts_with("/etc/zones/label_encodings: no such file"),
+            "{error}"
+        );
+        std::fs::write(root.label_encodings(), "VERSION= x\nCLASSES:\n").unwrap();
+        let error = encodings(&root).unwrap_err().to_string();
+        assert!(error.contains("/etc/zones/label_encodings: "), "{error}");
+        assert!(
+            error.contains("line 3: expected section CLASSIFICATIONS:"),
+            "{error}"
+        );
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../label/tests/label_encodings");
+        std::fs::copy(example, root.label_encodings()).unwrap();
+        let label = "0x0004-08-68".parse().unwrap();
+        assert_eq!(text(&root, label), "CONFIDENTIAL : NEED TO KNOW");
+    }
+}
