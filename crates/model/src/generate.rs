@@ -107,6 +107,9 @@ impl<'a> Choices<'a> {
         if kind == Kind::Brand {
             all.extend(BRANDS.iter().map(|brand| brand.name.to_owned()));
         }
+        if kind == Kind::Label {
+            all.push("0x0004-08-68".to_owned());
+        }
         all.extend(WORDS.iter().map(|word| (*word).to_owned()));
         let first = self.below(all.len());
         all.rotate_left(first);

@@ -268,6 +268,7 @@ mod tests {
             "root",
             "none",
             "login",
+            "0x0004-08-68",
         ];
         let mut words: Vec<&str> = tries.to_vec();
         if let Kind::Enum(choices) | Kind::Words(choices) = spec.kind {

@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 
+use label::Label;
+
 use super::*;
 
 mod property;
@@ -64,6 +66,15 @@ impl Backing for Memory {
         admins
             .map(|admin| format!("{}: no such user", admin.user))
             .collect()
+    }
+
+    fn label_text(&mut self, label: Label) -> Option<String> {
+        (label.classification() == 4).then(|| "SECRET".to_owned())
+    }
+
+    fn unlabeled(&mut self, zone: &ZoneName) -> Result<Vec<ZoneName>, MemoryError> {
+        let others = self.zones.keys().map(|one| name(one));
+        Ok(others.filter(|one| one != zone).collect())
     }
 
     fn host_dirs(&self) -> &[&str] {
@@ -224,7 +235,7 @@ fn messages_of_single_commands() {
         ),
         (
             "set -F zonepath=/x",
-            "! set -F is only for zonepath, and only with an alternate root.\n",
+            "! set -F is only for the first label of a host, and for zonepath with an alternate root.\n",
         ),
         (
             "clear zonepath",
@@ -423,4 +434,49 @@ fn removing_several_asks() {
     assert_eq!(remove(&[false], "remove inherit-pkg-dir").memory.commits, 0);
     assert_eq!(remove(&[], "remove inherit-pkg-dir").finish, Finish::Failed);
     assert_eq!(remove(&[], "remove -F inherit-pkg-dir").finish, Finish::Ok);
+}
+
+#[test]
+fn a_label_is_fixed_once_the_zone_is_installed() {
+    let ran = run(
+        with_web1(State::Configured),
+        "set label=0X0004-08-6800; info label; set label=0x0003-08-00; info label",
+    );
+    assert_eq!(ran.printed, "label: SECRET\nlabel: 0x0003-08-00\n");
+    let ran = run(with_web1(State::Installed), "set label=0x0004-08-68");
+    assert_eq!(
+        ran.printed,
+        "! Zone web1 already installed; set label not allowed.\n"
+    );
+    let ran = run(with_web1(State::Configured), "set label=TOP");
+    assert!(
+        ran.printed.contains("'TOP' is not a label"),
+        "{}",
+        ran.printed
+    );
+}
+
+#[test]
+fn the_first_label_of_a_host_needs_force() {
+    let two = || {
+        let mut memory = with_web1(State::Configured);
+        let config = memory.template(None, &name("web2")).unwrap();
+        let other = (State::Configured, config);
+        memory.zones.insert("web2".to_owned(), other);
+        memory
+    };
+    let ran = run(two(), "set label=0x0004-08-68");
+    assert_eq!(
+        ran.printed,
+        "! label: this is the first label of the host. Zones without a label would no longer boot: \
+         web2. To set it nevertheless, type set -F label=...\n"
+    );
+    let ran = run(two(), "set -F label=0x0004-08-68; info label");
+    assert_eq!(ran.printed, "label: SECRET\n");
+    let ran = run(two(), "set -F bootargs=x");
+    assert!(
+        ran.printed.contains("set -F is only for"),
+        "{}",
+        ran.printed
+    );
 }
