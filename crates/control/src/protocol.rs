@@ -70,6 +70,11 @@ pub enum Part {
     },
     /// Removes the disk with this number from its port, after the guest has released the disk.
     RemoveDisk(u32),
+    /// Adds processors until the machine has this number.
+    Processors(u32),
+    /// Grows the memory to this number of bytes; takes memory back that was added while the guest
+    /// ran.
+    Memory(u64),
     /// Grows the file of a disk, and tells the guest the new size. A disk that has the size already
     /// stays unchanged.
     GrowDisk {

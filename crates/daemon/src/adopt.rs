@@ -159,8 +159,14 @@ fn machine(
     if !arrived {
         return Err(AdoptError::Incomplete);
     }
+    // The configuration also counts memory that came while the guest ran, which is not in this
+    // file.
+    let size = memory
+        .as_ref()
+        .and_then(|file| rustix::fs::fstat(file).ok());
+    let size = size.and_then(|stat| u64::try_from(stat.st_size).ok());
     let mut machine = Machine::adopted(
-        config.machine_memory(),
+        size.unwrap_or_else(|| config.machine_memory()),
         memory,
         &sockets.monitor,
         controller,

@@ -64,7 +64,10 @@ impl Server<'_> {
     pub(super) fn save_core(&mut self, path: &Path) -> Result<(), CoreError> {
         let machine = self.platform.machine.as_mut();
         let machine = machine.ok_or(MachineError::NotAMachine)?;
-        let size = machine.size;
+        // Memory that came while the guest ran is in the configuration of the running zone.
+        let running = store::xml::load_running(&self.host.root, self.zone);
+        let size = running.map_or(0, |config| config.machine_memory());
+        let size = size.max(machine.size);
         let monitor = machine.monitor.as_mut();
         let monitor = monitor.ok_or(MachineError::Unresponsive)?;
         let core = Core::make(path)?;

@@ -39,6 +39,8 @@ impl Server<'_> {
             }
             Part::RemoveDisk(id) => Ok(vm::parts::remove_disk(monitor, *id)?),
             Part::GrowDisk { id, size } => Ok(vm::parts::grow_disk(monitor, *id, *size)?),
+            Part::Processors(number) => Ok(vm::more::add_processors(monitor, *number)?),
+            Part::Memory(bytes) => Ok(vm::more::set_memory(monitor, *bytes)?),
         }
     }
 
@@ -64,6 +66,10 @@ fn text(part: &Part) -> String {
     match part {
         Part::AddDisk { disk, .. } => format!("disk {} is added", disk.id),
         Part::RemoveDisk(id) => format!("disk {id} is removed"),
+        Part::Processors(number) => format!("the machine has {number} processors"),
+        Part::Memory(bytes) => {
+            format!("the memory grows to {}", model::table::exact_size(*bytes))
+        }
         Part::GrowDisk { id, size } => {
             format!("disk {id} grows to {}", model::table::exact_size(*size))
         }

@@ -58,6 +58,7 @@ pub fn make(host: &Host, config: &Config, from: &Path, to: &Path) -> Result<(), 
         start: origin.start,
         disks: ours,
         ports: origin.ports,
+        room: origin.room,
         boots: 0,
     };
     Ok(record.save(to)?)
@@ -217,6 +218,7 @@ mod tests {
             }],
             nvram: None,
             ports: 0,
+            room: None,
             boots: 0,
         }
     }

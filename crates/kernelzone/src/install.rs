@@ -76,6 +76,7 @@ pub fn make(
         disks: made,
         nvram,
         ports: vm::machine::PORTS,
+        room: None,
         boots: 0,
     };
     ports::first(&mut record);

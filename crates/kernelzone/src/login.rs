@@ -57,6 +57,39 @@ pub fn answers(host: &Host, zone: &ZoneName, limit: Duration) -> bool {
     Agent::begin(socket, end.saturating_duration_since(Instant::now())).is_ok()
 }
 
+/// Timeout for a short script of ours in the guest.
+const SCRIPT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Runs a short shell script of ours in the guest, and waits until it has ended.
+///
+/// # Errors
+/// Fails with [`Error::Daemon`] if no agent answers, if the script fails, or after the timeout.
+pub fn run_script(host: &Host, zone: &ZoneName, script: &str) -> Result<(), Error> {
+    let shell = ["-c", script];
+    let number = with(host, zone, |agent| {
+        agent.start("/bin/sh", &shell, None, AGENT_REPLY_TIMEOUT)
+    })?;
+    let end = Instant::now() + SCRIPT_TIMEOUT;
+    while Instant::now() < end {
+        let ended = with(host, zone, |agent| {
+            agent.ended(number, Printed::Little, AGENT_REPLY_TIMEOUT)
+        })?;
+        match ended.map(|ended| ended.status) {
+            Some(0) => return Ok(()),
+            Some(status) => {
+                return Err(Error::Daemon(format!(
+                    "a command in the guest ended with status {status}"
+                )));
+            }
+            None => std::thread::sleep(MAX_POLL_INTERVAL),
+        }
+    }
+    Err(Error::Daemon(format!(
+        "a command in the guest did not end within {} s",
+        SCRIPT_TIMEOUT.as_secs()
+    )))
+}
+
 fn with<T>(
     host: &Host,
     zone: &ZoneName,

@@ -9,9 +9,10 @@ use std::path::Path;
 use model::Config;
 use model::live::Places;
 use vm::Format;
-use vm::machine::PORTS;
+use vm::machine::{PORTS, Room};
 
 use crate::disks::{self, Place, own_name};
+use crate::image;
 use crate::record::{self, Record};
 use host::{Error, Host};
 
@@ -33,26 +34,51 @@ pub(crate) fn first(record: &mut Record) {
     }
 }
 
-/// Gives the machine of a zone its ports before a cold boot, if an earlier release installed the
-/// zone. The devices that the guest knows stay where they are.
+/// Gives the machine of a zone its ports and its room for more processors and memory before a cold
+/// boot, if it has none yet. The devices that the guest knows stay where they are.
 ///
 /// # Errors
 /// Fails as [`Record::load`] and [`Record::save`] do.
 pub fn adopt(zonepath: &Path) -> Result<(), Error> {
     let mut record = Record::load(zonepath)?;
-    if record.ports > 0 {
+    if record.ports > 0 && record.room.is_some() {
         return Ok(());
     }
     record.ports = PORTS;
+    record.room = record.room.or_else(room_of_host);
     record.save(zonepath)
 }
 
-/// Returns the disks of a configuration that can be removed while the guest runs, and the number of
-/// free ports.
+/// Maximum number of processors that a machine has room for. A larger number is configured and
+/// needs a boot.
+const MAX_ROOM_CPUS: u32 = 64;
+
+/// Returns the processors and the memory of this host, in whole GiB. A machine with more would only
+/// be slower.
+fn room_of_host() -> Option<Room> {
+    let cpus = std::thread::available_parallelism().ok()?.get();
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(Room {
+        cpus: u32::try_from(cpus).ok()?.min(MAX_ROOM_CPUS),
+        memory: (kib << 10).next_multiple_of(1 << 30),
+    })
+}
+
+/// Returns the disks of a configuration that can be removed while the guest runs, the number of
+/// free ports, and the room for processors and memory. `init` is the pid of QEMU.
 ///
 /// # Errors
 /// Fails as [`Record::load`] does.
-pub fn places(host: &Host, config: &Config, zonepath: &Path) -> Result<Places, Error> {
+pub fn places(
+    host: &Host,
+    config: &Config,
+    zonepath: &Path,
+    init: Option<i32>,
+) -> Result<Places, Error> {
     let record = Record::load(zonepath)?;
     let places = disks::places(host, config);
     let in_ports = places
@@ -60,9 +86,14 @@ pub fn places(host: &Host, config: &Config, zonepath: &Path) -> Result<Places, E
         .filter(|place| port_of(&record, place).is_some());
     let removable: Vec<u32> = in_ports.map(|place| place.id).collect();
     let all = usize::try_from(record.ports).unwrap_or(0);
+    // If the arguments of QEMU cannot be read, the processors and the memory stay as they are.
+    let words = init.and_then(|pid| image::words_of(pid).ok());
+    let most = words.and_then(|words| vm::more::room(words.iter().map(String::as_str)));
     Ok(Places {
         free: all.saturating_sub(removable.len()),
         removable,
+        most_cpus: most.map_or(0, |room| room.cpus),
+        most_memory: most.map_or(0, |room| room.memory),
     })
 }
 
@@ -152,6 +183,7 @@ mod tests {
             disks: ids.iter().map(disk).collect(),
             nvram: None,
             ports,
+            room: None,
             boots: 0,
         }
     }
@@ -197,17 +229,17 @@ mod tests {
         let mut old = record(&[0, 7], 1);
         old.disks[1].port = Some(0);
         old.save(&zonepath).unwrap();
-        assert_eq!(places(&host, &config, &zonepath).unwrap().free, 1);
+        assert_eq!(places(&host, &config, &zonepath, None).unwrap().free, 1);
         take(&host, &config, &zonepath, 1).unwrap();
         take(&host, &config, &zonepath, 1).unwrap();
         let now = Record::load(&zonepath).unwrap();
         assert_eq!(ports(&now), [(0, None), (7, None), (1, Some(0))]);
-        let found = places(&host, &config, &zonepath).unwrap();
+        let found = places(&host, &config, &zonepath, None).unwrap();
         assert_eq!((found.free, found.removable), (0, vec![1]));
         let full = take(&host, &config, &zonepath, 0).unwrap_err().to_string();
         assert!(full.contains("no free port"), "{full}");
         give_back(&zonepath, 1).unwrap();
-        assert_eq!(places(&host, &config, &zonepath).unwrap().free, 1);
+        assert_eq!(places(&host, &config, &zonepath, None).unwrap().free, 1);
     }
 
     #[test]
@@ -219,7 +251,11 @@ mod tests {
         assert!(!text.contains("port"), "{text}");
         adopt(dir.path()).unwrap();
         old.ports = PORTS;
-        assert_eq!(Record::load(dir.path()).unwrap(), old);
+        let now = Record::load(dir.path()).unwrap();
+        let room = now.room.unwrap();
+        assert!(room.cpus > 0 && room.memory >= 1 << 30);
+        old.room = Some(room);
+        assert_eq!(now, old);
         old.disks[1].port = Some(PORTS);
         assert!(old.check().is_err());
     }

@@ -40,6 +40,10 @@ pub struct Record {
     /// earlier release has none until its next cold boot.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ports: u32,
+    /// The most processors and memory that the machine can get while the guest runs. A zone gets
+    /// this room at its first cold boot, and keeps it on each host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<vm::machine::Room>,
     /// Number of starts that were counted. Each counted start makes earlier images of the guest's
     /// memory invalid, because an image fits the disks of one start only.
     #[serde(default)]
@@ -271,6 +275,7 @@ mod tests {
             }],
             nvram: None,
             ports: 0,
+            room: None,
             boots: 0,
         }
     }

@@ -6,6 +6,7 @@
 //! difference has one line: `Modifying fs dir=/data`. The order of resources does not matter.
 
 mod disks;
+mod size;
 
 use std::fmt;
 
@@ -14,6 +15,8 @@ use crate::config::{FileSystem, Resource, Value};
 use crate::controls::Controls;
 use crate::table::{GLOBAL, Kind, PropertySpec, RESOURCES, ResourceSpec};
 use crate::{Config, table};
+
+pub use size::MEMORY_STEP;
 
 /// Types of file systems that belong to a namespace of the zone, and are mounted when the namespace
 /// is created.
@@ -104,6 +107,10 @@ pub enum Act {
         /// The new size in bytes.
         size: u64,
     },
+    /// Adds processors to a kernel zone until it has this number.
+    Processors(u32),
+    /// Grows the memory of a kernel zone to this number of bytes.
+    Memory(u64),
     /// Changes the network links to those of the configuration after the step.
     Links,
     /// Changes only the recorded configuration of the running zone, because programs read the value
@@ -136,6 +143,10 @@ impl fmt::Display for Act {
             Self::GrowDisk { id, size } => {
                 write!(f, "grow disk {id} to {}", table::exact_size(*size))
             }
+            Self::Processors(number) => write!(f, "give the machine {number} processors"),
+            Self::Memory(bytes) => {
+                write!(f, "grow the memory to {}", table::exact_size(*bytes))
+            }
             Self::Links => f.write_str("change the network links"),
             Self::Remember => f.write_str("store the running configuration"),
         }
@@ -153,13 +164,18 @@ pub struct LivePlan {
     pub steps: Vec<Step>,
 }
 
-/// The places in a kernel zone's machine for disks that come and go while the zone runs.
+/// The places in a kernel zone's machine for disks that come and go while the zone runs, and the
+/// room for more processors and memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     /// The numbers of the disks in such places.
     pub removable: Vec<u32>,
     /// The number of free places.
     pub free: usize,
+    /// The most processors that the machine can have; 0 if their number cannot change.
+    pub most_cpus: u32,
+    /// The most memory in bytes that the machine can have; 0 if it cannot change.
+    pub most_memory: u64,
 }
 
 const AT_BOOT: &str = "it takes effect when the zone boots";
@@ -169,8 +185,8 @@ const AT_BOOT: &str = "it takes effect when the zone boots";
 /// The order of the steps is: limits, unmounts (inner file systems before outer ones), mounts,
 /// devices, links.
 ///
-/// For a kernel zone, the limits on QEMU, the published ports and the disks in `places` change.
-/// Memory, processors, other disks and network cards belong to the guest and need a reboot.
+/// For a kernel zone, the limits on QEMU, the published ports, and what `places` has room for change:
+/// disks, processors, more memory. Other disks, less memory and network cards need a reboot.
 #[must_use]
 pub fn plan(running: &Config, wanted: &Config, places: &Places) -> LivePlan {
     let mut making = Making {
@@ -180,9 +196,12 @@ pub fn plan(running: &Config, wanted: &Config, places: &Places) -> LivePlan {
         running,
     };
     making.globals();
-    making.controls();
+    making.controls(places);
     match making.is_machine() {
-        true => making.disks(places),
+        true => {
+            making.processors(places);
+            making.disks(places);
+        }
         false => {
             making.file_systems();
             making.devices();
@@ -247,9 +266,11 @@ impl Making<'_> {
         }
     }
 
-    fn controls(&mut self) {
+    fn controls(&mut self, places: &Places) {
         let mut seen = Vec::new();
         let mut differences = Vec::new();
+        // The resource with the memory of the guest before and after, if it grows now.
+        let mut memory = None;
         for spec in GLOBAL {
             let alias = spec.alias();
             if alias.is_none() && !OF_CONTROLS.contains(&spec.name) {
@@ -275,7 +296,13 @@ impl Making<'_> {
                     action: action(old.is_some(), new.is_some()),
                     subject: describe(spec, new.or(old), &fixed),
                 };
-                self.plan.at_boot.push((difference, AT_BOOT));
+                match self.why_memory_waits(&fixed, places) {
+                    Some(why) => self.plan.at_boot.push((difference, why)),
+                    None => {
+                        memory = Some((old.cloned(), new.cloned()));
+                        differences.push(difference);
+                    }
+                }
             }
             if changed.is_empty() {
                 continue;
@@ -313,7 +340,16 @@ impl Making<'_> {
                 value => self.now.set(name, value),
             };
         }
-        self.step(Act::Control(Controls::of(&self.now)));
+        let Some((old, new)) = memory else {
+            return self.step(Act::Control(Controls::of(&self.now)));
+        };
+        // The limit on QEMU grows before the memory. Until the memory has grown, the configuration
+        // keeps the old size, so that a second attempt after a crash continues.
+        let mut grown = self.now.clone();
+        size::take_over(&mut grown, old.as_ref(), new.as_ref());
+        self.step(Act::Control(Controls::of(&grown)));
+        self.now = grown;
+        self.step(Act::Memory(self.now.machine_memory()));
     }
 
     /// Replaces all resources of some types with those of the wanted configuration.
@@ -484,7 +520,8 @@ impl Making<'_> {
         for spec in RESOURCES {
             let is_control = CONTROLS.contains(&spec.name) && spec.live;
             let attached = spec.name == "fs" || LINKS.contains(&spec.name);
-            let always = ["device", PUBLISH].contains(&spec.name);
+            let of_machine = self.is_machine() && spec.name == size::PROCESSORS;
+            let always = of_machine || ["device", PUBLISH].contains(&spec.name);
             let elsewhere = is_control || always || attached && !self.is_machine();
             let mut seen = ONLY_STORED.iter().chain(REMEMBERED);
             if elsewhere || seen.any(|name| *name == spec.name) {

@@ -20,6 +20,7 @@
 //! | [`migrate`] | the state of its devices, out and in |
 //! | [`parts`] | changes of the parts of a running machine |
 //! | [`full`] | a machine that is paused because a file system is full |
+//! | [`more`] | more processors and memory for a running machine |
 //! | [`model`] | the versioned machine that a zone keeps for its life |
 //! | [`program`] | the QEMU of this host |
 //!
@@ -37,6 +38,7 @@ pub mod live;
 pub mod machine;
 pub mod migrate;
 pub mod model;
+pub mod more;
 pub mod nvram;
 pub mod overlay;
 pub mod parts;
@@ -88,6 +90,14 @@ pub enum Error {
     Kept {
         /// The number of the disk.
         id: u32,
+        /// The time limit in seconds.
+        seconds: u64,
+    },
+    /// The guest did not release a part other than a disk.
+    #[error("the guest did not release {what} within {seconds} s: try again, or reboot the zone")]
+    KeptPart {
+        /// The part.
+        what: String,
         /// The time limit in seconds.
         seconds: u64,
     },

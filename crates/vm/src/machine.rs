@@ -129,6 +129,10 @@ pub struct Machine {
     pub cpus: u32,
     /// The size of the memory in bytes, a multiple of 1 MiB.
     pub memory: u64,
+    /// The room for more processors and memory while the guest runs; `None` for a machine that
+    /// keeps what it has.
+    #[serde(default)]
+    pub room: Option<Room>,
     /// The way in which the guest starts.
     pub boot: Boot,
     /// The UEFI firmware; `None` for the BIOS.
@@ -142,6 +146,19 @@ pub struct Machine {
     /// True if QEMU waits for the state of a suspended guest instead of starting it.
     pub incoming: bool,
 }
+
+/// The most processors and memory that a machine can get while its guest runs. The guest's kernel
+/// learns these limits when it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// The number of processors.
+    pub cpus: u32,
+    /// The size of the memory in bytes, a multiple of 1 MiB.
+    pub memory: u64,
+}
+
+/// The number of times that a machine can get more memory while its guest runs.
+pub const MEMORY_SLOTS: u32 = 8;
 
 /// The number of ports of a new machine, each for one part. All functions of one slot are ports.
 pub const PORTS: u32 = 8;
@@ -237,8 +254,18 @@ impl Machine {
             },
         );
         line.option("-cpu", &self.model.cpu);
-        line.option("-smp", self.cpus.to_string());
-        line.option("-m", format!("{}M", self.memory >> 20));
+        let (mut cpus, mut memory) = (self.cpus.to_string(), format!("{}M", self.memory >> 20));
+        if let Some(room) = self.room {
+            if room.cpus > self.cpus {
+                cpus.push_str(&format!(",maxcpus={}", room.cpus));
+            }
+            if room.memory > self.memory {
+                let most = room.memory >> 20;
+                memory.push_str(&format!(",slots={MEMORY_SLOTS},maxmem={most}M"));
+            }
+        }
+        line.option("-smp", cpus);
+        line.option("-m", memory);
         // The memory is a shared file, because only shared memory stays in place when the guest is
         // suspended.
         line.option(
@@ -461,6 +488,7 @@ mod tests {
             },
             cpus: 2,
             memory: 512 << 20,
+            room: None,
             boot: Boot::Kernel {
                 kernel: "/boot/vmlinuz".to_owned(),
                 initrd: Some("/boot/initrd.img".to_owned()),
@@ -504,6 +532,25 @@ mod tests {
             text.push_str(&word);
         }
         text
+    }
+
+    #[test]
+    fn a_machine_with_room_says_so_where_it_has_more() {
+        let line = |cpus, memory| {
+            let room = Some(Room { cpus, memory });
+            let line = Machine { room, ..machine() }.command_line();
+            let after = |name: &str| {
+                let at = line.iter().position(|word| word == name).unwrap();
+                line[at + 1].clone()
+            };
+            [after("-smp"), after("-m")]
+        };
+        assert_eq!(line(2, 512 << 20), ["2", "512M"]);
+        assert_eq!(line(1, 64 << 20), ["2", "512M"]);
+        assert_eq!(
+            line(4, 2 << 30),
+            ["2,maxcpus=4", "512M,slots=8,maxmem=2048M"]
+        );
     }
 
     #[test]

@@ -91,27 +91,40 @@ fn attach(monitor: &mut Monitor, disk: &Disk, port: u32, files: &[OwnedFd]) -> R
 /// Fails with [`Error::Kept`] if the guest does not release the disk in time; a later attempt
 /// continues. Fails with [`Error::Refused`] if the disk has no port.
 pub fn remove_disk(monitor: &mut Monitor, id: u32) -> Result<(), Error> {
-    let name = part_name(id);
+    unplug(monitor, &part_name(id), "").map_err(|error| match error {
+        Error::KeptPart { seconds, .. } => Error::Kept { id, seconds },
+        other => other,
+    })?;
+    release(monitor, id)
+}
+
+/// Asks the guest to release a part, and waits for the release. A part that is not there is no
+/// error.
+///
+/// # Errors
+/// Fails with [`Error::KeptPart`] if the guest does not release the part in time; `what` names the
+/// part in the message.
+pub(crate) fn unplug(monitor: &mut Monitor, name: &str, what: &str) -> Result<(), Error> {
     let end = Instant::now() + RELEASE_TIMEOUT;
-    if present(monitor)?.contains(&name) {
-        let what = json!({ "id": name });
-        match monitor.execute("device_del", Some(what), COMMAND_TIMEOUT) {
+    if present(monitor)?.contains(name) {
+        let device = json!({ "id": name });
+        match monitor.execute("device_del", Some(device), COMMAND_TIMEOUT) {
             // An earlier attempt has asked the guest already.
             Err(Error::Refused { why, .. }) if why.contains("already in the process of unplug") => {
             }
             other => other.map(drop)?,
         }
     }
-    while present(monitor)?.contains(&name) {
+    while present(monitor)?.contains(name) {
         if Instant::now() > end {
-            return Err(Error::Kept {
-                id,
+            return Err(Error::KeptPart {
+                what: what.to_owned(),
                 seconds: RELEASE_TIMEOUT.as_secs(),
             });
         }
         std::thread::sleep(RELEASE_POLL_INTERVAL);
     }
-    release(monitor, id)
+    Ok(())
 }
 
 /// Closes the files of a disk that no device uses.
@@ -159,12 +172,12 @@ fn opaque(id: u32) -> String {
     format!("{PART}{}", node(id, 0))
 }
 
-fn list(said: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn list(said: &Value) -> impl Iterator<Item = &Value> {
     said.as_array().into_iter().flatten()
 }
 
 /// Returns the names of the parts that the machine has in its ports.
-fn present(monitor: &mut Monitor) -> Result<BTreeSet<String>, Error> {
+pub(crate) fn present(monitor: &mut Monitor) -> Result<BTreeSet<String>, Error> {
     let path = json!({ "path": "/machine/peripheral" });
     let said = monitor.execute("qom-list", Some(path), COMMAND_TIMEOUT)?;
     let names = list(&said).filter_map(|one| one["name"].as_str());
@@ -198,7 +211,7 @@ fn started(word: &str) -> Option<String> {
     (id.starts_with(PART)).then(|| id.to_owned())
 }
 
-fn refused(command: &str, why: &str) -> Error {
+pub(crate) fn refused(command: &str, why: &str) -> Error {
     Error::Refused {
         command: command.to_owned(),
         why: why.to_owned(),
@@ -206,7 +219,7 @@ fn refused(command: &str, why: &str) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::net::UnixStream;
 
@@ -215,7 +228,7 @@ mod tests {
 
     /// Returns a monitor of a test QEMU, and the commands that the test QEMU receives. `answer`
     /// returns the result of a command, or an error text.
-    fn qemu(
+    pub(crate) fn qemu(
         answer: impl Fn(&str, &Value) -> Result<Value, &'static str> + Send + 'static,
     ) -> (Monitor, std::thread::JoinHandle<Vec<String>>) {
         let (ours, mut theirs) = UnixStream::pair().unwrap();

@@ -182,7 +182,10 @@ fn change(
 fn places(host: &Host, subject: &Subject, running: &Config) -> Result<Places, Error> {
     match kind::of(running).has_mounts() {
         true => Ok(Places::default()),
-        false => ports::places(host, running, &subject.zonepath),
+        false => {
+            let init = subject.runtime.as_ref().map(|known| known.init.pid);
+            ports::places(host, running, &subject.zonepath, init)
+        }
     }
 }
 
@@ -193,7 +196,7 @@ fn check_live(running: &Config, wanted: &Config, places: &Places) -> Result<(), 
     let mut fixed: Vec<String> = plan
         .at_boot
         .iter()
-        .map(|(difference, _)| difference.to_string())
+        .map(|(difference, why)| format!("{difference}: {why}"))
         .collect();
     if running.admins().ne(wanted.admins()) {
         fixed.push("admin".to_owned());
@@ -339,7 +342,7 @@ mod tests {
         let refused = check_live(&running, &wanted, &Places::default()).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "not possible while the zone runs: Adding bootargs=-v, admin"
+            "not possible while the zone runs: Adding bootargs=-v: it takes effect when the zone boots, admin"
         );
     }
 }

@@ -105,15 +105,69 @@ fn a_running_kernel_zone_changes_only_limits() {
         at_boot,
         [
             "Modifying capped-memory physical=2G",
+            "Modifying virtual-cpu ncpus=2",
             "Removing device storage=file:///a id=0",
             "Adding device match=/dev/sdx id=1",
             "Removing anet linkname=net0",
-            "Modifying virtual-cpu ncpus=2"
         ]
     );
     let after = &plan(&running, &wanted, &Places::default()).steps[0].after;
     assert_eq!(after.machine_memory(), 1 << 30);
     assert_eq!(after.machine_disks(), running.machine_disks());
+}
+
+#[test]
+fn processors_and_memory_of_a_running_kernel_zone_grow_into_their_room() {
+    let of = |cpus: &str, memory: &str| {
+        config(&[
+            ("brand", &[("", "kz")]),
+            ("virtual-cpu", &[("ncpus", cpus)]),
+            ("capped-memory", &[("physical", memory)]),
+        ])
+    };
+    let places = Places {
+        most_cpus: 4,
+        most_memory: 4 << 30,
+        ..Places::default()
+    };
+    let steps = |found: &LivePlan| -> Vec<String> {
+        let steps = found.steps.iter();
+        steps.map(|step| step.act.to_string()).collect()
+    };
+    let running = of("2", "1g");
+    let found = plan(&running, &of("1-4", "2g"), &places);
+    assert_eq!(found.at_boot, []);
+    assert_eq!(
+        steps(&found),
+        [
+            "set zone.max-physical-memory=2624M",
+            "grow the memory to 2G",
+            "give the machine 4 processors"
+        ]
+    );
+    // Until the memory has grown, the running configuration has the old size.
+    let sizes: Vec<u64> = found
+        .steps
+        .iter()
+        .map(|step| step.after.machine_memory() >> 20)
+        .collect();
+    assert_eq!(sizes, [1024, 2048, 2048]);
+    assert_eq!(found.steps[2].after, of("1-4", "2g"));
+    for (cpus, memory, why) in [
+        ("5", "1g", "room for fewer processors"),
+        ("1", "1g", "keeps its processors"),
+        ("2", "5g", "room for less memory"),
+        ("2", "512m", "keeps its memory"),
+        ("2", "1025m", "steps of 128M"),
+    ] {
+        let found = plan(&running, &of(cpus, memory), &places);
+        assert_eq!(steps(&found), [""; 0], "{cpus} {memory}");
+        let (_, told) = &found.at_boot[0];
+        assert!(
+            told.contains(why) && told.contains("when the zone boots"),
+            "{told}"
+        );
+    }
 }
 
 #[test]
@@ -166,7 +220,7 @@ fn disks_come_and_go_in_their_places() {
     let (old, new) = (of(&["0", "1", "2"]), of(&["0", "3", "4"]));
     let places = Places {
         removable: vec![1],
-        free: 0,
+        ..Places::default()
     };
     let found = plan(&old, &new, &places);
     let steps: Vec<_> = found

@@ -42,6 +42,7 @@ pub fn machine(
                 })
             })
             .collect(),
+        room: facts.record.room,
         ports: facts.record.ports,
         incoming: false,
     }

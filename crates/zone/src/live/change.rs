@@ -90,6 +90,17 @@ pub(super) fn carry_out(
                 machine::add_disk(running, &before, id).map(drop)
             }));
         }
+        Act::Processors(number) => {
+            // Processors never leave a running machine, so this step has no undo.
+            machine::processors(&running, *number)?;
+            machine::switch_on(&running, tell);
+        }
+        Act::Memory(bytes) => {
+            let before = running.config.machine_memory();
+            machine::memory(&running, *bytes)?;
+            later(Box::new(move |running| machine::memory(running, before)));
+            machine::switch_on(&running, tell);
+        }
         // A disk never shrinks, so this step has no undo: the disk keeps its size.
         Act::GrowDisk { id, size } => machine::grow_disk(&running, *id, *size)?,
         Act::Mount(fs) => {

@@ -2,12 +2,13 @@
 //! so zoneadmd changes the machine, and this process the record in the zonepath.
 
 use super::change::Running;
+use crate::live::{Tell, Told};
 use control::client;
 use control::protocol::{Part, Request};
-use host::Error;
+use host::{Error, flatten};
 use kernelzone::disks::{self, Added, Files};
 use kernelzone::record::Record;
-use kernelzone::{disk_size, ports};
+use kernelzone::{disk_size, login, ports};
 use model::Config;
 use model::plan::MachineFile;
 
@@ -48,6 +49,27 @@ pub(super) fn add_disk(running: &Running, config: &Config, id: u32) -> Result<Ve
 pub(super) fn remove_disk(running: &Running, id: u32) -> Result<(), Error> {
     change(running, Part::RemoveDisk(id))?;
     ports::give_back(&running.zonepath, id)
+}
+
+/// Adds processors until the machine has this number.
+pub(super) fn processors(running: &Running, number: u32) -> Result<(), Error> {
+    change(running, Part::Processors(number))
+}
+
+/// Changes the size of the memory.
+pub(super) fn memory(running: &Running, bytes: u64) -> Result<(), Error> {
+    change(running, Part::Memory(bytes))
+}
+
+/// Makes the guest use new processors and memory. A guest without an agent is told to the user,
+/// because its administrator must do it there.
+pub(super) fn switch_on(running: &Running, tell: Tell<'_>) {
+    if let Err(why) = login::run_script(&running.host, &running.zone, vm::more::SWITCH_ON) {
+        tell(Told::Warning(format!(
+            "the guest was not told to use its new processors and memory ({}): switch them on in the guest",
+            flatten(&why)
+        )));
+    }
 }
 
 fn change(running: &Running, part: Part) -> Result<(), Error> {
