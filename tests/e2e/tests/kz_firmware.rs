@@ -152,14 +152,14 @@ fn limits_of_a_machine_change_while_it_runs() {
     done(host.on("k1", &["boot"]));
     let qemu = host.init_of("k1");
     let more = "add capped-cpu; set ncpus=0.5; end; set max-lwps=500; \
-                select virtual-cpu; set ncpus=2; end; \
+                select virtual-cpu; set ncpus=100; end; \
                 add device; set storage=file:///zones/k1/disk1; set id=1; end";
     host.zonecfg(&["-z", "k1", more]).quiet();
     let said = host.on("k1", &["apply"]).ok().out;
     for line in [
         "Checking: Adding capped-cpu ncpus=0.50\n",
         "Checking: Adding max-lwps=500\n",
-        "Checking: Modifying virtual-cpu ncpus=2: needs a reboot",
+        "Checking: Modifying virtual-cpu ncpus=100: needs a reboot",
         "Checking: Adding device storage=file:///zones/k1/disk1 id=1\n",
     ] {
         assert!(said.contains(line), "{line:?} in {said}");
@@ -178,11 +178,11 @@ fn limits_of_a_machine_change_while_it_runs() {
     assert!(host.path("/zones/k1/disk1").exists(), "the added disk");
 
     // A change for the running zone alone is refused, and the message names the property.
-    let refused = host.zonecfg(&["-z", "k1", "-r", "select virtual-cpu; set ncpus=3; end"]);
+    let refused = host.zonecfg(&["-z", "k1", "-r", "select virtual-cpu; set ncpus=99; end"]);
     assert!(
         refused
             .err
-            .contains("not possible while the zone runs: Modifying virtual-cpu ncpus=3"),
+            .contains("not possible while the zone runs: Modifying virtual-cpu ncpus=99"),
         "{refused:?}"
     );
     done(host.zonecfg(&["-z", "k1", "-r", "select capped-cpu; set ncpus=0.7; end"]));

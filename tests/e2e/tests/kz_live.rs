@@ -195,7 +195,7 @@ fn disks_come_and_go() {
     for refused in [
         "remove device id=0",
         "select capped-memory; set physical=256m; end",
-        "select virtual-cpu; set ncpus=2; end",
+        "select virtual-cpu; set ncpus=99; end",
         "add anet; end",
     ] {
         host.zonecfg(&["-z", "k1", "-r", refused])
