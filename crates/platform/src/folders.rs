@@ -15,3 +15,7 @@ pub(crate) const NODES: &str = "nodes";
 /// The mount point of the writable mount of an immutable zone's root. The first process uses it
 /// until it enters the root.
 pub(crate) const WRITABLE: &str = "writable";
+
+/// The folder of the scratch file system in which the folder for zones of higher labels is
+/// assembled.
+pub(crate) const EXPORT: &str = "export";

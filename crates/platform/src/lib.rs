@@ -36,6 +36,7 @@ pub mod plan;
 pub mod proc;
 mod steps;
 pub mod trusted;
+pub mod views;
 pub mod visit;
 
 pub use built_platform::{KILL_TIMEOUT, Platform, take_down};

@@ -23,8 +23,9 @@ use sys::process::{Child, ns};
 
 use crate::answerer;
 use crate::console::Console;
-use crate::folders::{HELD, LAYERS, NODES, ROOT};
+use crate::folders::{EXPORT, HELD, LAYERS, NODES, ROOT};
 use crate::proc::{self, File};
+use crate::views;
 use crate::{Channel, Error, KILL_TIMEOUT, Platform, datasets, guest, immutable, inside, place};
 use host::devices::device;
 use host::error::flatten;
@@ -209,6 +210,7 @@ impl Building<'_> {
                 lowers: lowers.clone(),
                 volatile: *volatile,
             }),
+            PlatformStep::Export { zonepath } => self.export(zonepath),
             PlatformStep::Immutable(layout) => Ok(immutable::lay_out(
                 layout,
                 &self.scratch,
@@ -508,6 +510,28 @@ impl Building<'_> {
             storage::assemble_keeping(stack, Some(users), first_id, &self.scratch.join(LAYERS))?;
         self.layers = layers;
         Ok(sys::mount::attach(&root, CWD, &self.scratch.join(ROOT))?)
+    }
+
+    /// Mounts /export and /zone of a zone with a label. The zone cannot unmount them.
+    fn export(&self, zonepath: &Path) -> Result<(), AnyError> {
+        let (users, first_id) = (self.users()?, self.plan.first_id);
+        let place = self.scratch.join(EXPORT);
+        fs::create_dir(&place)?;
+        let mount = storage::export(zonepath, users, first_id, &place)?;
+        self.attach_in_root(&mount, Path::new(views::EXPORT))?;
+        let (uid, gid) = (format!("{first_id}"), format!("{first_id}"));
+        let params = [
+            Param::text("mode", "0755"),
+            Param::text("size", "64k"),
+            Param::text("nr_inodes", "1k"),
+            Param::text("uid", &uid),
+            Param::text("gid", &gid),
+        ];
+        let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        let folder = sys::mount::new_fs("tmpfs", &params, flags)?;
+        self.attach_in_root(&folder, Path::new(views::ZONES))
     }
 
     /// Opens a folder of the zone's root, and makes the folder if it is missing. No link in the

@@ -20,6 +20,10 @@ pub const ROOT: &str = "root";
 /// The name of overlay's work folder in a zonepath.
 pub const WORK: &str = "work";
 
+/// The name of the folder in a zonepath that zones of higher labels can read. The files are in the
+/// folder `root` in it.
+pub const EXPORT: &str = "export";
+
 /// The name of the link to the topmost sealed layer.
 pub const LINK: &str = "dataset";
 

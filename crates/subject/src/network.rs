@@ -76,7 +76,20 @@ pub fn links(host: &Host, config: &Config, entry: &Entry) -> Result<Vec<Link>, E
         random: true,
     };
     net::plan::links(config, owner, &kernel)
+        .map(|links| with_label(config, links))
         .map_err(|error| Error::Refused(format!("{}.", flatten(&error))))
+}
+
+/// Gives the links of a zone the zone's label.
+fn with_label(config: &Config, mut links: Vec<Link>) -> Vec<Link> {
+    let label = config.label().map(|label| LinkLabel {
+        label: label.to_string(),
+        ..LinkLabel::default()
+    });
+    for link in &mut links {
+        link.label.clone_from(&label);
+    }
+    links
 }
 
 /// Returns the links of a running zone, by one of the two configurations that are compared.
@@ -95,6 +108,7 @@ pub fn links_of_running(host: &Host, config: &Config, entry: &Entry) -> Result<V
         random: false,
     };
     net::plan::links(config, owner, &facts)
+        .map(|links| with_label(config, links))
         .map_err(|error| Error::Refused(format!("{}.", flatten(&error))))
 }
 

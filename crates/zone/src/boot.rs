@@ -20,6 +20,7 @@ use host::{Error, Host};
 use kernelzone::disks::Added;
 use platform::controls;
 use platform::kind::{self, BootFacts, ResumeOptions};
+use platform::views;
 use subject::{Start, Subject};
 use subject::{assembled, away};
 
@@ -143,6 +144,11 @@ fn start_admitted(
         subject::settle(host, zone)?;
         room::check(host, subject)?;
     }
+    // Two zones that boot at once could each be checked before the other one runs.
+    let _labels = match config.label().is_some() && !dry_run {
+        true => Some(verify::labels::lock(host)?),
+        false => None,
+    };
     refuse(host, subject, &config, verb, &options)?;
     let prepared = match !dry_run && subject.state == State::Installed {
         true => prepare(host, subject, &config, &options)?,
@@ -160,6 +166,7 @@ fn start_admitted(
     }
     let started = hand_over::carry_out(host, subject, &config, &facts, &mut plan, &options)?;
     let mut remarks = started.remarks;
+    remarks.extend(views_of(host, zone));
     remarks.extend(prepared.gone);
     remarks.extend(resumed);
     remarks.extend(prepared.made);
@@ -286,6 +293,17 @@ fn plan_boot(
     };
     let remarks = kind::of(config).resume(host, subject, config, facts, &mut plan, image)?;
     Ok((plan, remarks))
+}
+
+/// Mounts the views of a zone with a label. Returns a remark about each that failed, because the
+/// zone has already booted.
+fn views_of(host: &Host, zone: &ZoneName) -> Vec<String> {
+    views::appear(host, zone).unwrap_or_else(|error| {
+        let why = host::flatten(&error);
+        vec![format!(
+            "the files of zones of lower labels do not appear: {why}"
+        )]
+    })
 }
 
 /// Sets the CPU shares of the global zone. Returns a remark if this fails, because the zone has

@@ -176,6 +176,7 @@ pub fn prepare(
             origin.config.brand()
         )));
     }
+    verify::labels::admit_copy(&origin.config, &config)?;
     if subject.unfinished && !dry_run {
         driver_at(&subject.zonepath)?.destroy(&subject.zonepath)?;
     }

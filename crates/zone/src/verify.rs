@@ -1,5 +1,6 @@
 //! `zoneadm verify`: checks that a zone could run on this host, and changes nothing.
 
+pub(crate) mod labels;
 mod sources;
 
 use std::fs;
@@ -417,6 +418,7 @@ pub(crate) fn check_file_systems(
     problems: &mut Vec<String>,
 ) {
     problems.extend(sources::refused(host, index, config));
+    problems.extend(labels::problems(host, index, config));
     // The boot mounts standard file systems on these folders of every zone, which would hide a
     // configured file system.
     let system = ["/dev", "/proc", "/sys"];

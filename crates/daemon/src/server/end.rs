@@ -140,6 +140,14 @@ impl Server<'_> {
                 flatten(&error)
             ));
         }
+        // Zones of higher labels must not keep the file system of this zone busy.
+        match platform::views::vanish(self.host, self.zone) {
+            Ok(remarks) => remarks.iter().for_each(|remark| self.log(remark)),
+            Err(error) => self.log(&format!(
+                "its views in other zones stay: {}",
+                flatten(&error)
+            )),
+        }
         self.root = self.platform.hold_root();
         self.platform.trusted = None;
         let fault = self.host.fault.clone().strikes("halt");

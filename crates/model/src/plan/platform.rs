@@ -108,6 +108,12 @@ pub enum PlatformStep {
         #[serde(default)]
         volatile: bool,
     },
+    /// Mounts the folder that zones of higher labels can read at /export, and a file system in
+    /// memory for the views of zones of lower labels at /zone.
+    Export {
+        /// The zonepath of the zone. Its folder `export` holds the files.
+        zonepath: PathBuf,
+    },
     /// Mounts the writable folders of an immutable zone, and the read-only ones in them, over its
     /// root. Afterwards the root itself is still writable for zoneadmd.
     Immutable(Layout),
@@ -241,6 +247,11 @@ impl fmt::Display for PlatformStep {
                 write!(f, "write its limits into {}", folder.display())
             }
             Self::HostId { id } => write!(f, "set host id {id:08x}"),
+            Self::Export { zonepath } => write!(
+                f,
+                "mount {} at /export, for zones of higher labels to read",
+                zonepath.join("export").display()
+            ),
             Self::HideLocks => f.write_str("close /proc/locks to all but the host's root"),
             Self::Clocks => f.write_str("start the zone's clocks at zero"),
             Self::Network { ip_type, pings } => {

@@ -114,6 +114,11 @@ pub fn plan(inputs: &BootInputs<'_>) -> Result<BootPlan, Error> {
     let mut capabilities = privilege::capabilities(privileges, config.ip_type())?;
     let own_userland = inputs.layout.is_none();
     let mut openings = privilege::openings(privileges, config.ip_type(), own_userland)?;
+    // A zone with a label always runs under the filter. Its 32-bit programs make sockets by the
+    // calls whose family the filter can read.
+    if config.label().is_some() {
+        openings = Openings::default();
+    }
     // QEMU always runs under the filter, because the cost of the filter affects only QEMU itself.
     if inputs.machine.is_some() {
         openings = Openings::default();
@@ -214,6 +219,12 @@ fn platform_steps(inputs: &BootInputs<'_>, pings: bool) -> Vec<PlatformStep> {
     });
     if let Some(immutable) = inputs.sealed() {
         steps.push(PlatformStep::Immutable(immutable.profile.layout()));
+    }
+    // A guest has its own file systems, which other zones cannot read.
+    if config.label().is_some() && inputs.machine.is_none() {
+        steps.push(PlatformStep::Export {
+            zonepath: stack.zonepath.clone(),
+        });
     }
     let inherited = inputs
         .layout
@@ -468,7 +479,7 @@ fn inside_steps(
     steps.push(InsideStep::Privileges { keep });
     if !openings.unfiltered {
         steps.push(InsideStep::Syscalls {
-            program: syscalls::program(keep, openings),
+            program: syscalls::program(keep, openings, labeled(config)),
         });
     }
     steps
@@ -533,6 +544,13 @@ fn own(fs: FileSystem) -> InsideStep {
             .collect(),
         fstype: fs.fstype,
         target: fs.dir,
+    }
+}
+
+fn labeled(config: &Config) -> syscalls::Labeled {
+    match config.label() {
+        Some(_) => syscalls::Labeled::Yes,
+        None => syscalls::Labeled::No,
     }
 }
 

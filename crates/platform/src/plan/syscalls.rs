@@ -169,6 +169,11 @@ const IO_URING_SETUP: u32 = 425;
 /// file would block every process that opens the file.
 const REFUSED_COMMANDS: [u32; 3] = [1024, 1026, 1040];
 
+/// Commands that the filter refuses in addition in a zone with a label: F_OFD_GETLK, F_OFD_SETLK
+/// and F_OFD_SETLKW. /proc/locks would show such locks to all zones, and the mode of /proc/locks is
+/// the only other barrier.
+const REFUSED_WITH_LABEL: [u32; 3] = [36, 37, 38];
+
 /// Socket families that network namespaces isolate: AF_UNIX, AF_INET, AF_INET6, AF_NETLINK,
 /// AF_PACKET.
 const FAMILIES: [u32; 5] = [1, 2, 10, 16, 17];
@@ -212,9 +217,18 @@ const fn instruction(code: u16, when_true: u8, when_false: u8, value: u32) -> u6
     code as u64 | (when_true as u64) << 16 | (when_false as u64) << 24 | (value as u64) << 32
 }
 
+/// Selects whether the zone has a sensitivity label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Labeled {
+    /// The zone has a label.
+    Yes,
+    /// The zone has no label.
+    No,
+}
+
 /// Returns the filter for a zone with these capabilities and openings.
 #[must_use]
-pub fn program(capabilities: Capabilities, openings: Openings) -> Vec<u64> {
+pub fn program(capabilities: Capabilities, openings: Openings, label: Labeled) -> Vec<u64> {
     let mut refused: Vec<&Call> = arch::REFUSED.iter().collect();
     if !capabilities.has(CAP_SYS_TIME) {
         refused.extend(arch::CLOCK);
@@ -224,7 +238,7 @@ pub fn program(capabilities: Capabilities, openings: Openings) -> Vec<u64> {
     }
     let native: Vec<u32> = refused.iter().map(|call| call.native).collect();
     let compat: Vec<u32> = refused.iter().filter_map(|call| call.compat).collect();
-    let checks = |calls: &ByArgument| by_argument(calls, capabilities, openings);
+    let checks = |calls: &ByArgument| by_argument(calls, capabilities, openings, label);
     let native = table(
         checks(&arch::NATIVE_BY_ARGUMENT),
         &native,
@@ -275,20 +289,23 @@ pub fn without_local_sockets() -> Vec<u64> {
 /// Returns the instructions that decide about the calls of one table whose arguments the filter
 /// checks. All other calls continue after these instructions. fcntl is checked first, because
 /// programs call it most.
-fn by_argument(calls: &ByArgument, capabilities: Capabilities, openings: Openings) -> Vec<u64> {
+fn by_argument(
+    calls: &ByArgument,
+    capabilities: Capabilities,
+    openings: Openings,
+    label: Labeled,
+) -> Vec<u64> {
+    let mut commands = REFUSED_COMMANDS.to_vec();
+    if label == Labeled::Yes {
+        commands.extend(REFUSED_WITH_LABEL);
+    }
     let mut families = FAMILIES.to_vec();
     if capabilities.has(CAP_NET_ADMIN) {
         families.push(FAMILY_OF_ADMINISTRATORS);
     }
     let mut code = Vec::new();
     for &number in calls.fcntl {
-        code.extend(check(
-            number,
-            SECOND_ARGUMENT,
-            &REFUSED_COMMANDS,
-            INVALID,
-            ADMIT,
-        ));
+        code.extend(check(number, SECOND_ARGUMENT, &commands, INVALID, ADMIT));
     }
     for number in [calls.socket, calls.socketpair] {
         code.extend(check(number, FIRST_ARGUMENT, &families, ADMIT, NO_FAMILY));
@@ -441,6 +458,7 @@ mod tests {
         program(
             model::privilege::capabilities(limitpriv, ip).unwrap(),
             model::privilege::openings(limitpriv, ip, own_userland).unwrap(),
+            Labeled::No,
         )
     }
 
@@ -512,6 +530,22 @@ mod tests {
                     let expected = if refused { INVALID } else { ADMIT };
                     // The value of the first argument does not matter.
                     let said = run(&code, table, number, [1024, command]);
+                    assert_eq!(said, expected, "fcntl {number}, command {command}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_zone_with_a_label_has_no_locks_of_open_files() {
+        let capabilities = model::privilege::capabilities("", IpType::Shared).unwrap();
+        let code = program(capabilities, Openings::default(), Labeled::Yes);
+        for (table, calls) in TABLES {
+            for &number in calls.fcntl {
+                for command in (0..64).chain(1000..1100) {
+                    let refused = [36, 37, 38, 1024, 1026, 1040].contains(&command);
+                    let expected = if refused { INVALID } else { ADMIT };
+                    let said = run(&code, table, number, [3, command]);
                     assert_eq!(said, expected, "fcntl {number}, command {command}");
                 }
             }

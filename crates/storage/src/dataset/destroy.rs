@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::form::Form;
 use crate::layers::{AtWork, Layers, has_remains};
-use crate::layout::{BACK, QUOTA, ROOT, TOPS, WORK};
+use crate::layout::{BACK, EXPORT, QUOTA, ROOT, TOPS, WORK};
 use crate::{crash, project, remove};
 
 impl Dataset {
@@ -103,6 +103,7 @@ impl Dataset {
         if form == Form::Volume {
             self.zonepath.unlink(ROOT)?;
         }
+        graves.extend(home.put_aside(&self.zonepath, OsStr::new(EXPORT))?);
         graves.extend(self.drop_work(home)?);
         crash::point();
         Ok(graves)

@@ -8,8 +8,9 @@ use super::command::{FileSystem, zfs};
 use super::{Place, Shot, holder, owners};
 use crate::error::{Error, Result};
 use crate::id::Id;
-use crate::layout::ROOT;
+use crate::layout::{EXPORT, ROOT};
 use crate::name::Name;
+use crate::remove::remove_tree;
 use crate::zfs::property::{LINK, OWNER, RECEIVED, fail, number};
 
 /// Maximum number of promotions of clones during one removal, because other commands may make
@@ -91,6 +92,7 @@ pub(super) fn destroy(zonepath: &Path) -> Result<()> {
             Err(e) => return Err(place.zonepath.fail("rmdir", folder, e)),
         }
     }
+    remove_tree(&zonepath.join(EXPORT))?;
     place.zonepath.unlink(owners::WALKING)?;
     place.zonepath.unlink(LINK)?;
     drop(lock);

@@ -81,7 +81,7 @@ fn writable(config: &Config) -> impl Iterator<Item = FileSystem> {
 }
 
 /// Returns the folders to which no zone may write, with a description of their owners.
-fn closed_folders(host: &Host, index: &Index) -> BTreeMap<PathBuf, String> {
+pub(super) fn closed_folders(host: &Host, index: &Index) -> BTreeMap<PathBuf, String> {
     let mut folders = BTreeMap::new();
     for entry in index.entries() {
         let zonepath = host.root.path(&entry.zonepath);
@@ -104,7 +104,7 @@ type Id = (u64, u64);
 
 /// A cache of the files whose metadata was read. Most of a thousand zonepaths have the same parent.
 #[derive(Default)]
-struct Looked(HashMap<PathBuf, Option<Id>>);
+pub(super) struct Looked(HashMap<PathBuf, Option<Id>>);
 
 impl Looked {
     fn id(&mut self, path: &Path) -> Option<Id> {
@@ -127,7 +127,7 @@ impl Looked {
     /// Returns the relation between two paths as a verb: `is`, `lies in` or `contains`; `None` if
     /// the paths do not overlap. Bind mounts and links give a folder several names, so inodes are
     /// compared in addition to names.
-    fn relation(&mut self, path: &Path, other: &Path) -> Option<&'static str> {
+    pub(super) fn relation(&mut self, path: &Path, other: &Path) -> Option<&'static str> {
         let id = self.id(path);
         if path == other || (id.is_some() && id == self.id(other)) {
             Some("is")
