@@ -1,11 +1,14 @@
 //! Reads the counters of the kernel.
 //!
 //! A zone is looked up once, when its state file appears: the paths of its counters, and its
-//! settings. A sample then costs a pread of two or three open files per zone. inotify reports zones
+//! settings. A sample then costs a pread of two or three open files per zone, and of some twenty if all
+//! counters are wanted. inotify reports zones
 //! that start and end. A zone that begins to shut down is read at that moment, so that little of
 //! its use has to be estimated.
 
 mod file;
+mod groups;
+mod hits;
 mod host;
 mod ipc;
 mod parse;
@@ -167,8 +170,9 @@ impl Sampler {
             self.end(&name);
         }
         if self.wants.ipc {
-            let processes: Vec<i32> = self.zones.values().map(|z| z.runtime.init.pid).collect();
-            for (zone, ipc) in self.zones.values_mut().zip(ipc::of(&processes)) {
+            let lists = self.zones.values_mut().map(Zone::ipc).collect();
+            let found = ipc::of(lists, &mut self.budget, &mut self.buffer);
+            for (zone, ipc) in self.zones.values_mut().zip(found) {
                 zone.last.ipc = ipc;
             }
         }

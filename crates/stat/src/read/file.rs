@@ -50,7 +50,7 @@ impl File {
             return Err(Nothing::Missing);
         }
         if let Self::Open(fd) = self {
-            return from_start(fd, buffer);
+            return from_start(fd, buffer, MAX_FILE_BYTES);
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let fd = match openat(CWD, folder.join(name), flags, Mode::empty()) {
@@ -61,7 +61,7 @@ impl File {
                 return Err(Nothing::Missing);
             }
         };
-        let text = from_start(&fd, buffer);
+        let text = from_start(&fd, buffer, MAX_FILE_BYTES);
         *self = match budget.0.checked_sub(1) {
             Some(left) => {
                 budget.0 = left;
@@ -80,22 +80,27 @@ impl File {
     }
 }
 
-/// Reads an open file from its start. For each such read, the kernel writes the content of files of
+/// Reads at most `most` bytes of an open file from its start. For each such read, the kernel writes the content of files of
 /// control groups and of /proc again.
-fn from_start<'b>(fd: &OwnedFd, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], Nothing> {
+pub(super) fn from_start<'b>(
+    fd: &OwnedFd,
+    buffer: &'b mut Vec<u8>,
+    most: usize,
+) -> Result<&'b [u8], Nothing> {
     let mut length = 0;
     loop {
-        if length == buffer.len() {
-            if length >= MAX_FILE_BYTES {
-                break;
-            }
-            buffer.resize((length * 2).clamp(4096, MAX_FILE_BYTES), 0);
+        if length >= most {
+            break;
         }
-        match pread(fd, &mut buffer[length..], length as u64) {
+        if length == buffer.len() {
+            buffer.resize((length * 2).clamp(4096, most), 0);
+        }
+        let end = buffer.len().min(most);
+        match pread(fd, &mut buffer[length..end], length as u64) {
             Ok(0) => break,
             // Most files are short: a read that does not fill the buffer has reached the end, so no
             // second call is needed.
-            Ok(read) if length + read < buffer.len() && read < 3072 => {
+            Ok(read) if length + read < end && read < 3072 => {
                 length += read;
                 break;
             }

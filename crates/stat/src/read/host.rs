@@ -64,7 +64,7 @@ impl Host {
             host.lofi = Some(loop_devices());
         }
         if wants.ipc {
-            host.ipc = super::ipc::read();
+            host.ipc = super::ipc::read(buffer);
             host.max_ipc = super::ipc::limits();
         }
         if wants.pressure {

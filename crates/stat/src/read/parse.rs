@@ -137,25 +137,43 @@ pub(super) fn meminfo(text: &str, key: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// Reads the files of /proc/sysvipc, which have a header, and then a line for each object.
-pub(super) fn sysvipc(shm: &str, sem: &str, msg: &str) -> Option<Ipc> {
-    let count = |text: &str| u64::try_from(text.lines().skip(1).count()).ok();
-    let mut header = shm.lines().next()?.split_ascii_whitespace();
-    let place = header.position(|word| word == "size")?;
-    let sizes = shm.lines().skip(1).map(|line| {
-        let word = line.split_ascii_whitespace().nth(place)?;
-        word.parse::<u64>().ok()
-    });
-    let mut shm_memory: u64 = 0;
-    for size in sizes {
-        shm_memory = shm_memory.saturating_add(size?);
-    }
-    Some(Ipc {
-        shm_memory,
-        shm_ids: count(shm)?,
-        sem_ids: count(sem)?,
-        msg_ids: count(msg)?,
+/// A list of /proc/sysvipc: a header, and then a line for each object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct List<'a> {
+    header: &'a str,
+    rest: &'a str,
+    /// The number of objects.
+    pub count: u64,
+}
+
+/// Reads a list of /proc/sysvipc.
+pub(super) fn list(text: &[u8]) -> Option<List<'_>> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (header, rest) = text.split_once('\n')?;
+    let count = u64::try_from(rest.lines().count()).ok()?;
+    Some(List {
+        header,
+        rest,
+        count,
     })
+}
+
+impl List<'_> {
+    /// Returns the segments of a list of shared memory, and the sum of their sizes.
+    pub(super) fn shared_memory(&self) -> Option<Ipc> {
+        let mut header = self.header.split_ascii_whitespace();
+        let place = header.position(|word| word == "size")?;
+        let mut bytes: u64 = 0;
+        for line in self.rest.lines() {
+            let size = line.split_ascii_whitespace().nth(place)?;
+            bytes = bytes.saturating_add(size.parse().ok()?);
+        }
+        Some(Ipc {
+            shm_memory: bytes,
+            shm_ids: self.count,
+            ..Ipc::default()
+        })
+    }
 }
 
 #[cfg(test)]
@@ -244,13 +262,11 @@ mod tests {
     #[test]
     fn system_v() {
         let shm = "       key      shmid perms                  size  cpid\n  0 1 600 4096 7\n  0 2 600 8192 7\n";
-        let ipc = sysvipc(shm, "header\n  0 1\n", "header\n").unwrap();
-        let wanted = Ipc {
-            shm_memory: 12_288,
-            shm_ids: 2,
-            sem_ids: 1,
-            msg_ids: 0,
-        };
-        assert_eq!(ipc, wanted);
+        let shared = list(shm.as_bytes()).unwrap().shared_memory().unwrap();
+        assert_eq!((shared.shm_memory, shared.shm_ids), (12_288, 2));
+        assert_eq!(list(b"header\n  0 1\n").unwrap().count, 1);
+        assert_eq!(list(b"header\n").unwrap().count, 0);
+        assert_eq!(list(b"").map(|list| list.count), None);
+        assert_eq!(list(b"header\n").unwrap().shared_memory(), None);
     }
 }

@@ -1,6 +1,5 @@
 //! Finds and reads the figures of an active zone.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +13,14 @@ use store::runtime::{Process, Runtime};
 
 use super::Wants;
 use super::file::{Budget, File, Nothing};
+use super::groups::Groups;
+use super::hits::Counters;
+use super::ipc::Lists;
 use super::parse;
-use crate::sample::{Hits, Pressure, Pset, Setting, Stall, Traffic, ZoneSample};
+use crate::sample::{Pressure, Pset, Setting, Stall, Traffic, ZoneSample};
 
 /// Ticks per second of the times in /proc/PID/stat.
 const TICKS_PER_SECOND: u64 = 100;
-
-/// Depth of control groups, below a zone's group, in which processes are searched.
-const MAX_DEPTH: u32 = 16;
 
 /// The files that hold the memory figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +45,12 @@ pub(super) struct Zone {
     pids: Option<PathBuf>,
     /// The group of v1 that counts disk traffic.
     blkio: Option<PathBuf>,
+    /// The folder of the zone's init in /proc.
+    init: PathBuf,
     files: Files,
+    groups: Groups,
+    counters: Counters,
+    ipc: Lists,
 }
 
 #[derive(Debug, Default)]
@@ -96,6 +100,10 @@ impl Zone {
             setting: Arc::new(setting(name, &runtime, root)),
         };
         Some(Self {
+            init: PathBuf::from(format!("/proc/{}", runtime.init.pid)),
+            counters: Counters::find(&runtime.cgroups),
+            groups: Groups::default(),
+            ipc: Lists::default(),
             runtime,
             last,
             v2,
@@ -182,7 +190,7 @@ impl Zone {
         if wants.counts {
             let pids = self.pids.as_deref();
             last.lwps = pids.and_then(|group| number(&mut files.pids, group, "pids.current"));
-            last.processes = Some(processes(&self.v2, MAX_DEPTH));
+            last.processes = Some(self.groups.processes(&self.v2, budget, buffer));
         }
         if wants.locked {
             let (group, key) = match &self.memory {
@@ -208,28 +216,28 @@ impl Zone {
             );
         }
         if wants.network {
-            let proc = PathBuf::from(format!("/proc/{}", self.runtime.init.pid));
-            let text = files.net.read(&proc, "net/dev", budget, buffer).ok();
+            let text = files.net.read(&self.init, "net/dev", budget, buffer).ok();
             if let Some(links) = text.and_then(parse::links) {
                 last.network = Some(links.sum);
                 last.links = links.each;
             }
         }
         if wants.hits {
-            last.hits = ZoneCgroups::from_paths(&self.runtime.cgroups).map(|groups| {
-                let events = groups.events();
-                Hits {
-                    oom_kills: events.oom_kills,
-                    memory_full: events.memory_full,
-                    lwps_refused: events.lwps_refused,
-                }
-            });
+            last.hits = Some(self.counters.read(budget, buffer));
         }
         true
     }
 
+    /// Returns the zone's lists of System V IPC objects, and the process that is in their namespace.
+    pub(super) fn ipc(&mut self) -> (&mut Lists, i32) {
+        (&mut self.ipc, self.runtime.init.pid)
+    }
+
     /// Closes the files of the zone. Returns the last figures.
-    pub(super) fn close(self, budget: &mut Budget) -> ZoneSample {
+    pub(super) fn close(mut self, budget: &mut Budget) -> ZoneSample {
+        self.groups.close(budget);
+        self.counters.close(budget);
+        self.ipc.close(budget);
         let files = self.files;
         let [cpu, memory, io] = files.pressure;
         for mut file in [
@@ -258,7 +266,7 @@ pub(super) fn own_group() -> Option<PathBuf> {
 }
 
 /// Returns the first of the groups that has a file with this name.
-fn with(groups: &[PathBuf], file: &str) -> Option<PathBuf> {
+pub(super) fn with(groups: &[PathBuf], file: &str) -> Option<PathBuf> {
     let mut groups = groups.iter();
     groups.find(|group| group.join(file).exists()).cloned()
 }
@@ -299,21 +307,6 @@ fn disk(
             parse::io_stat(text)
         }
     }
-}
-
-/// Returns the number of processes in a group and in the groups below it.
-fn processes(group: &Path, depth: u32) -> u64 {
-    let text = fs::read(group.join("cgroup.procs")).unwrap_or_default();
-    let mut count = text.iter().filter(|byte| **byte == b'\n').count() as u64;
-    if depth == 0 {
-        return count;
-    }
-    for entry in fs::read_dir(group).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            count += processes(&entry.path(), depth - 1);
-        }
-    }
-    count
 }
 
 /// Returns the settings of a zone: those from the kernel, and those that only the configuration
@@ -376,6 +369,8 @@ fn setting(name: &ZoneName, runtime: &Runtime, root: &Root) -> Setting {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::read::file::Budget;
 
