@@ -18,7 +18,7 @@ use crate::{dashboard, json};
 /// Number of open files that stay free for other uses than samples.
 const RESERVED_FILES: u64 = 64;
 
-/// Maximum number of files that samples keep open: ten files of each of 10,000 zones.
+/// Maximum number of files that samples keep open: twenty files of each of 5,000 zones.
 const MAX_SAMPLE_FILES: u64 = 100_000;
 
 /// The signals that end zonestat after it has printed the reports that are due.
