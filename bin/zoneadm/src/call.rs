@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use cli::progress;
 use lexopt::prelude::*;
 
 /// The command line of zoneadm.
@@ -14,6 +15,8 @@ pub struct Call {
     pub zones: Vec<String>,
     /// `-u`: the uuid of the zone.
     pub uuid: Option<String>,
+    /// `--progress=json`: progress and errors are lines of JSON.
+    pub json_progress: bool,
     /// The subcommand.
     pub verb: String,
     /// The words after the subcommand.
@@ -40,6 +43,7 @@ impl From<lexopt::Error> for Problem {
 /// Parses the command line; `words` are the arguments after the program's name.
 pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
     let (mut root, mut zones, mut uuid) = (None, Vec::new(), None);
+    let mut json_progress = false;
     let mut words = lexopt::Parser::from_args(words);
     while let Some(word) = words.next()? {
         match word {
@@ -52,6 +56,14 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
             }
             Short('z') => zones.push(words.value()?.string()?),
             Short('u') => uuid = Some(words.value()?.string()?),
+            Long(progress::OPTION) => {
+                let form = words.value()?.string()?;
+                if form != progress::FORM {
+                    let text = format!("--progress: {form}: the only form is {}", progress::FORM);
+                    return Err(Problem::Usage(text));
+                }
+                json_progress = true;
+            }
             Short('?' | 'h') | Long("help") => return Err(Problem::Help(None)),
             Value(verb) => {
                 let verb = verb.string()?;
@@ -64,6 +76,7 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
                     root,
                     zones,
                     uuid,
+                    json_progress,
                     verb,
                     rest,
                 });
@@ -94,9 +107,22 @@ mod tests {
     }
 
     #[test]
+    fn progress_may_be_json() {
+        assert!(call("--progress=json -z web1 boot").unwrap().json_progress);
+        let later = call("-z web1 install --progress=json").unwrap();
+        assert!(!later.json_progress && later.rest == ["--progress=json"]);
+    }
+
+    #[test]
     fn wrong_lines_are_refused() {
         assert_eq!(call("-z web"), Err(Problem::Nothing));
-        for line in ["-z", "-R relative list", "-x list"] {
+        for line in [
+            "-z",
+            "-R relative list",
+            "-x list",
+            "--progress boot",
+            "--progress=xml boot",
+        ] {
             assert!(matches!(call(line), Err(Problem::Usage(_))), "{line}");
         }
         assert_eq!(call("-?"), Err(Problem::Help(None)));

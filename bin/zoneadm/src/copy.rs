@@ -101,6 +101,9 @@ fn copy(call: &Call, zone: &ZoneName, parsed: &Parsed) -> u8 {
     }
     let tell = |place: Place, text: &str| complain(zone, place, text);
     let mut progress = |bytes: u64| {
+        if cli::progress::amount(Some(zone.as_str()), "copied", bytes, None, "bytes") {
+            return;
+        }
         let bytes = cli::units::bytes(bytes);
         eprintln!("zoneadm: zone '{zone}': {bytes} copied");
     };

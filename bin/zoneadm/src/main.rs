@@ -46,6 +46,25 @@ use std::process::ExitCode;
 
 use call::{Call, Problem};
 
+/// The subcommands whose purpose is their output, so they have no progress.
+const PRINTS: [&str; 15] = [
+    "backups",
+    "beadm",
+    "check",
+    "diff",
+    "files",
+    "help",
+    "links",
+    "list",
+    "logs",
+    "monitor",
+    "network",
+    "rctl",
+    "receive",
+    "snapshots",
+    "storage",
+];
+
 fn main() -> ExitCode {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     let name = words.first().and_then(|path| Path::new(path).file_name());
@@ -82,6 +101,18 @@ fn run(call: &Call) -> u8 {
         if let Some(status) = cli::refuse_relative_root("zoneadm", call.root.as_deref()) {
             return status;
         }
+    }
+    if call.json_progress {
+        let verb = call.verb.as_str();
+        if PRINTS.contains(&verb) {
+            return usage::complain(&format!("--progress does not go with {verb}"), None);
+        }
+        let zone = match call.zones.as_slice() {
+            [zone] if zone.parse::<model::ZoneName>().is_ok() => Some(zone.as_str()),
+            _ => None,
+        };
+        let is_stream = call.rest.iter().any(|word| word == "-");
+        cli::progress::as_json(verb, zone, is_stream);
     }
     if matches!(
         call.verb.as_str(),

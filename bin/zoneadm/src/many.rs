@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use cli::progress;
 use host::{Error, Host, parallel};
 use model::ZoneName;
 use zone::clone::{Origin, Prepared, Unknown, prepare, store_all};
@@ -41,9 +42,14 @@ impl<'a> Progress<'a> {
     }
 
     /// Counts a finished zone, and prints the progress at intervals if the run takes seconds.
-    /// Prints to standard output, as install does, because progress is no error.
-    fn one_more(&self) {
+    /// Prints to standard output, as install does, because progress is no error. In JSON each zone
+    /// has its line.
+    fn one_more(&self, zone: &ZoneName) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        let (count, all) = (done as u64, self.all as u64);
+        if progress::amount(Some(zone.as_str()), "ended", count, Some(all), "zones") {
+            return;
+        }
         let Ok(mut told) = self.told.lock() else {
             return;
         };
@@ -51,6 +57,13 @@ impl<'a> Progress<'a> {
             *told = Instant::now();
             println!("zoneadm: {}: {done} of {} zones", self.verb, self.all);
         }
+    }
+}
+
+/// Prints a line about the work on a zone.
+fn say(zone: &ZoneName, line: &str) {
+    if !progress::step(zone.as_str(), line) {
+        println!("{line}");
     }
 }
 
@@ -66,16 +79,19 @@ pub fn for_each(
     let act: &Act<'_> = &act;
     if let [zone] = zones {
         // For a single zone, all messages of the verb are printed.
-        return show(zone, &act(zone, &mut |line| println!("{line}")));
+        return show(zone, &act(zone, &mut |line| say(zone, line)));
     }
-    let (status, progress) = (
+    let (status, count) = (
         AtomicU8::new(cli::status::OK),
         Progress::of(verb, zones.len()),
     );
     parallel::for_each(zones, |zone| {
-        let result = act(zone, &mut |_| {});
+        let result = act(zone, &mut |line| {
+            // Plain lines of many zones would not tell which zone they are about.
+            let _ = progress::step(zone.as_str(), line);
+        });
         status.fetch_max(show(zone, &result), Ordering::Relaxed);
-        progress.one_more();
+        count.one_more(zone);
     });
     status.into_inner()
 }
@@ -135,7 +151,7 @@ pub fn clone(
         }
     };
     let mut status = cli::status::OK;
-    let progress = Progress::of("clone", zones.len());
+    let count = Progress::of("clone", zones.len());
     let mut tried = 0;
     for batch in zones.chunks(ZONES_PER_INDEX_WRITE) {
         let full = AtomicBool::new(false);
@@ -144,12 +160,12 @@ pub fn clone(
             if full.load(Ordering::Relaxed) {
                 return None;
             }
-            let say = &mut |line: &str| println!("{line}");
+            let say = &mut |line: &str| say(zone, line);
             let prepared = prepare(host, &origin, zone, unknown, dry_run, say);
             if matches!(&prepared, Err(error) if error.is_full()) {
                 full.store(true, Ordering::Relaxed);
             }
-            progress.one_more();
+            count.one_more(zone);
             Some(prepared)
         });
         let (mut whole, mut no_space) = (Vec::new(), Vec::new());
@@ -196,7 +212,7 @@ pub fn uninstall(host: &Host, zones: &[ZoneName]) -> u8 {
     let failed = |zone: &ZoneName, error: &Error| {
         status.fetch_max(report::error(zone.as_str(), error), Ordering::Relaxed);
     };
-    let progress = Progress::of("uninstall", zones.len());
+    let count = Progress::of("uninstall", zones.len());
     for batch in zones.chunks(ZONES_PER_INDEX_WRITE) {
         let mut subjects = Vec::new();
         for zone in batch {
@@ -225,7 +241,7 @@ pub fn uninstall(host: &Host, zones: &[ZoneName]) -> u8 {
                 }
                 Err(error) => failed(subject.zone(), &error),
             }
-            progress.one_more();
+            count.one_more(subject.zone());
         });
         let removed = removed.into_inner().unwrap_or_default();
         if let Err(error) = uninstall::store_all(host, removed) {

@@ -76,7 +76,11 @@ pub fn follow<T: Send>(
         drawn: false,
     };
     let mut out = std::io::stdout();
-    let mut tell = |done, total| shown.tell(&mut out, Instant::now(), done, total);
+    let mut tell = |done, total| {
+        if !cli::progress::amount(Some(zone.as_str()), what, done, Some(total), "bytes") {
+            shown.tell(&mut out, Instant::now(), done, total);
+        }
+    };
     let done = progress::follow(host, zone, &mut tell, work);
     shown.end(&mut out);
     done

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use cli::command::Subcommand;
+use cli::progress;
 use lexopt::prelude::*;
 use patch::Order;
 use patch::order::is_package;
@@ -20,6 +21,8 @@ pub struct Call {
     pub zones: Vec<String>,
     pub parallel: Option<usize>,
     pub json: bool,
+    /// True if progress and errors are lines of JSON.
+    pub json_progress: bool,
     pub global: bool,
     pub share: bool,
     pub dry_run: bool,
@@ -52,6 +55,7 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
         zones: Vec::new(),
         parallel: None,
         json: false,
+        json_progress: false,
         global: false,
         share: true,
         dry_run: false,
@@ -103,6 +107,17 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
                 call.zones.push(zone);
             }
             (Short('j') | Long("json"), Some(_)) => call.json = true,
+            (Long(progress::OPTION), None) => {
+                let form = words
+                    .value()
+                    .and_then(|value| value.string())
+                    .map_err(odd)?;
+                if form != progress::FORM {
+                    let text = format!("--progress: {form}: the only form is {}", progress::FORM);
+                    return Err(usage(text));
+                }
+                call.json_progress = true;
+            }
             (Short('P'), Some(one)) if one.has("-P") => {
                 let number: usize = words.value().and_then(|value| value.parse()).map_err(odd)?;
                 if number == 0 {
@@ -168,6 +183,9 @@ fn take(call: &mut Call, operands: Vec<String>) -> Result<(), String> {
     if call.live && call.activate.is_some() {
         return Err("--live and --activate are two ways for the same zones".into());
     }
+    if call.json_progress && (call.json || matches!(call.verb, "status" | "history")) {
+        return Err("--progress goes neither with -j nor with status and history".into());
+    }
     match call.verb {
         "plan" | "apply" if !operands.is_empty() => {
             if call.order != Order::Upgrade {
@@ -226,6 +244,13 @@ mod tests {
             Order::Packages(vec!["apt".into(), "libc6:amd64".into()])
         );
         assert!(!call.share);
+        let call = parsed("--progress=json apply -z web1").unwrap();
+        assert!(call.json_progress && !call.json);
+        for wrong in ["apply -j", "status"] {
+            let text = complaint(&format!("--progress=json {wrong}"));
+            assert!(text.starts_with("--progress goes neither"), "{text}");
+        }
+        assert!(complaint("--progress=xml apply").contains("the only form is json"));
         let call = parsed("apply --activate=now").unwrap();
         assert_eq!(call.activate, Some(When::Now));
         let call = parsed("rollback --activate next").unwrap();

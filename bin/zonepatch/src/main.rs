@@ -76,6 +76,13 @@ pub fn complain(text: &str) {
 
 fn start(call: &Call) -> u8 {
     let verb = call.verb;
+    if call.json_progress {
+        let zone = match call.zones.as_slice() {
+            [zone] if zone.parse::<ZoneName>().is_ok() => Some(zone.as_str()),
+            _ => None,
+        };
+        cli::progress::as_json(verb, zone, false);
+    }
     if let Some(zone) = cli::current_zone() {
         eprintln!("zonepatch: zone '{zone}': must be in the global zone to {verb} patches.");
         return cli::status::ERROR;

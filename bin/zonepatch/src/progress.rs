@@ -35,6 +35,7 @@ pub struct Progress<'a> {
     log: &'a (dyn Fn(&ZoneName) -> PathBuf + Sync),
     plan: bool,
     silent: bool,
+    all: usize,
 }
 
 struct Shown {
@@ -42,6 +43,8 @@ struct Shown {
     at_work: BTreeMap<ZoneName, (Instant, Instant)>,
     /// The screen of a terminal with room for all zones.
     screen: Option<Screen>,
+    /// Number of zones that have ended.
+    ended: u64,
 }
 
 struct Screen {
@@ -62,7 +65,7 @@ impl<'a> Progress<'a> {
         let stdout = std::io::stdout();
         let room =
             rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_row));
-        let fits = stdout.is_terminal() && zones.len() + 2 < room;
+        let fits = stdout.is_terminal() && zones.len() + 2 < room && !cli::progress::is_json();
         let screen = (fits && !plan && !silent).then(|| Screen {
             order: zones.iter().map(ToString::to_string).collect(),
             said: BTreeMap::new(),
@@ -73,7 +76,9 @@ impl<'a> Progress<'a> {
             shown: Mutex::new(Shown {
                 at_work: BTreeMap::new(),
                 screen,
+                ended: 0,
             }),
+            all: zones.len(),
             log,
             plan,
             silent,
@@ -110,7 +115,9 @@ impl<'a> Progress<'a> {
     fn look(&self) {
         let now = Instant::now();
         let mut shown = self.shown();
-        let Shown { at_work, screen } = &mut *shown;
+        let Shown {
+            at_work, screen, ..
+        } = &mut *shown;
         for (zone, (begun, told)) in at_work {
             let took = now.duration_since(*begun).as_secs();
             let last = last_line(&(self.log)(zone)).unwrap_or_default();
@@ -138,12 +145,15 @@ impl<'a> Progress<'a> {
             Event::Begin(zone) => {
                 let now = Instant::now();
                 shown.at_work.insert((*zone).clone(), (now, now));
+                let step = if self.plan { "planning" } else { "patching" };
+                let _ = cli::progress::step(zone.as_str(), step);
                 if let Some(screen) = &mut shown.screen {
                     screen.say(zone.as_str(), "patching ...".to_owned());
                 }
             }
             Event::End(report) => {
                 shown.at_work.retain(|zone, _| zone.as_str() != report.zone);
+                shown.ended += 1;
                 match &mut shown.screen {
                     Some(screen) => {
                         screen.say(&report.zone, render::ended(report));
@@ -154,14 +164,25 @@ impl<'a> Progress<'a> {
                         }
                         screen.notes.push_str(&render::stale(report));
                     }
-                    None => self.line(report),
+                    None => self.line(report, shown.ended),
                 }
             }
         }
     }
 
-    fn line(&self, report: &Report) {
+    fn line(&self, report: &Report, ended: u64) {
         let zone = &report.zone;
+        let text = match report.outcome {
+            Outcome::Failed => "failed".to_owned(),
+            _ if self.plan => render::planned(report),
+            _ => render::ended(report),
+        };
+        let all = Some(self.all as u64);
+        let step = text.strip_prefix(&format!("{zone}: ")).unwrap_or(&text);
+        let is_json = cli::progress::amount(Some(zone), step.trim_end(), ended, all, "zones");
+        if is_json && report.outcome != Outcome::Failed {
+            return;
+        }
         if report.outcome == Outcome::Failed {
             let why = report.reason.as_deref().unwrap_or("failed");
             let mut text = format!("zone '{zone}': {why}");

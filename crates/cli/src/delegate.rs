@@ -29,6 +29,7 @@ use store::Root;
 use sys::signals::{self, Taken};
 
 use crate::output::{wait_for, write_all};
+use crate::progress;
 use crate::{eprintln, status};
 
 /// Interval at which a client in the background checks whether it is in the foreground again.
@@ -264,6 +265,13 @@ fn attend(
 fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
     let mut piece = vec![0; COPY_BYTES];
     while let Some(length) = read_some(from, &mut piece) {
+        let stream = match to.as_raw_fd() == stderr().as_raw_fd() {
+            true => progress::Stream::Error,
+            false => progress::Stream::Output,
+        };
+        if progress::relay(stream, &piece[..length]) {
+            continue;
+        }
         if write_all(to, &piece[..length]).is_err() {
             return;
         }

@@ -7,6 +7,7 @@ pub mod command;
 mod current;
 pub mod delegate;
 pub mod output;
+pub mod progress;
 pub mod prompt;
 pub mod report;
 pub mod select;

@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::stdio::{stderr, stdout};
 
+use crate::progress::{self, Stream};
 use crate::status;
 
 /// The first error of a write to standard output.
@@ -49,14 +50,21 @@ macro_rules! eprintln {
 
 /// Prints on standard output. If the write fails, [`end`] reports the error.
 pub fn print(text: fmt::Arguments<'_>) {
-    if let Err(errno) = write(text.to_string().as_bytes()) {
+    let text = text.to_string();
+    if progress::take(Stream::Output, text.as_bytes()) {
+        return;
+    }
+    if let Err(errno) = write(text.as_bytes()) {
         lost(errno);
     }
 }
 
 /// Prints on standard error. A failed write is ignored, because no other stream could report it.
 pub fn complain(text: fmt::Arguments<'_>) {
-    let _ = write_all(stderr(), text.to_string().as_bytes());
+    let text = text.to_string();
+    if !progress::take(Stream::Error, text.as_bytes()) {
+        let _ = write_all(stderr(), text.as_bytes());
+    }
 }
 
 /// Writes all of `bytes` to standard output.
@@ -106,6 +114,7 @@ pub fn version(program: &str) -> Option<ExitCode> {
 /// message and returns [`status::ERROR`].
 #[must_use]
 pub fn end(program: &str, status: u8) -> ExitCode {
+    progress::end(status);
     let Some(errno) = LOST.get() else {
         return ExitCode::from(status);
     };

@@ -249,3 +249,65 @@ fn a_terminal_has_a_size_though_nobody_looks() {
     assert!(size.out.contains("24 80"), "{}", size.out);
     assert_eq!(host.sh("web", "stty size </dev/console"), "24 80");
 }
+
+#[test]
+fn progress_as_json_ends_with_the_status() {
+    let Some(host) = Host::with_web() else { return };
+    let run = |words: &[&str]| {
+        let words = [&["--progress=json"], words].concat();
+        let mut command = host.command("zoneadm", &words);
+        let done = command.output().expect("zoneadm runs");
+        assert_eq!(String::from_utf8_lossy(&done.stderr), "");
+        let text = String::from_utf8(done.stdout).expect("UTF-8");
+        let lines = text
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"));
+        (
+            done.status.code(),
+            lines.collect::<Vec<serde_json::Value>>(),
+        )
+    };
+    let last = |lines: &[serde_json::Value]| lines.last().expect("a last line").to_string();
+
+    let (status, lines) = run(&["-z", "web", "snapshot", "one"]);
+    assert_eq!(status, Some(0));
+    assert_eq!(
+        last(&lines),
+        r#"{"error":null,"status":0,"verb":"snapshot","zone":"web"}"#
+    );
+
+    host.zonecfg(&["-z", "web2", "create -b; set zonepath=/zones/web2"])
+        .quiet();
+    let (status, lines) = run(&["-z", "web2", "clone", "web"]);
+    assert_eq!(status, Some(0));
+    let counted: Vec<_> = lines
+        .iter()
+        .filter(|line| line["unit"] == "zones")
+        .collect();
+    assert_eq!(counted.len(), 1, "{lines:?}");
+    assert_eq!(
+        (&counted[0]["done"], &counted[0]["total"]),
+        (&1.into(), &1.into())
+    );
+
+    // An error is a message, and the last line repeats it.
+    let (status, lines) = run(&["-z", "web", "install"]);
+    assert_eq!(status, Some(1));
+    let error = lines.last().map(|line| line["error"].clone());
+    assert_eq!(lines[0]["message"], error.clone().unwrap_or_default());
+    assert!(error.is_some_and(|error| error.as_str().is_some_and(|text| text.contains("install"))));
+    // A question cannot be asked.
+    let (status, lines) = run(&["-z", "web", "uninstall"]);
+    assert_eq!((status, lines.len()), (Some(1), 2), "{lines:?}");
+    // Data on standard output are not mixed with progress.
+    let mut command = host.command("zoneadm", &["--progress=json", "-z", "web", "export", "-"]);
+    let done = command.output().expect("zoneadm runs");
+    assert!(!done.stdout.starts_with(b"{") && done.stdout.len() > 1000);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    let line = said.lines().last().unwrap_or_default();
+    assert!(line.ends_with(r#""error":null,"status":0}"#), "{said}");
+    let refused = host
+        .command("zoneadm", &["--progress=json", "list"])
+        .output();
+    assert_eq!(refused.expect("zoneadm runs").status.code(), Some(2));
+}
