@@ -4,8 +4,8 @@ import { strict as assert } from "node:assert";
 import { readFileSync, readdirSync } from "node:fs";
 import { has, pressedSoFar } from "./browser.mjs";
 
-// A machine that can be suspended and migrated needs a second host; older programs have no files.
-const others = ["suspend", "migrate", ...has("files") ? [] : ["show-file", "restore"]];
+// Older programs have no files.
+const others = has("files") ? [] : ["show-file", "restore"];
 const known = new Set();
 for (const file of readdirSync("web/src").filter(name => name.endsWith(".js"))) {
     const text = readFileSync(`web/src/${file}`, "utf8");

@@ -23,6 +23,13 @@ const scale = await load("scale");
     assert.equal(new Set(scale.places(Array(500).fill(now - 10), now)).size, 500);
 }
 
+const { progressOf } = await load("run");
+assert.deepEqual(progressOf('{"zone":"a","verb":"suspend","step":"suspend","done":5,"total":10,"unit":"bytes"}'), { text: "suspend 50 %" });
+assert.deepEqual(progressOf('{"zone":"a","verb":"install","step":"Making files."}'), { text: "Making files." });
+assert.deepEqual(progressOf('{"zone":"a","verb":"boot","error":"no","status":1}'), { status: 1, error: "no" });
+for (const other of ["no JSON", '{"step":"ended","done":1,"total":2,"unit":"zones"}', '{"message":"odd"}'])
+    assert.equal(progressOf(other), null);
+
 const { commandsOf, quoted } = await load("commands");
 const schema = JSON.parse(readFileSync("docs/zone.schema.json", "utf8"));
 {

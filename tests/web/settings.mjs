@@ -58,6 +58,11 @@ await page.waitForSelector("dialog[open]");
 await answer(page);
 assert(json("zoneadm", "-z", "web1", "rctl", "-j").some(one => one.control === "zone.max-lwps" && one.effective === "300"));
 
+// The patch status.
+await visit(page, url, "web1", "patches");
+await page.waitForSelector('[data-fact="Last patch"]');
+assert(Number(await page.textContent('[data-fact="Packages"] td:last-child')) > 0);
+
 // The terminal: text, colours, size.
 await visit(page, url, "web1", "console");
 await page.waitForSelector("#terminal .xterm-rows");

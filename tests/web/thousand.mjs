@@ -2,7 +2,8 @@
 // the visible rows only. The programs are fakes, so the figures are those of the page alone.
 
 import { strict as assert } from "node:assert";
-import { alone, close, open, shot } from "./browser.mjs";
+import { readFileSync } from "node:fs";
+import { alone, close, open, press, pressed, shot, visit } from "./browser.mjs";
 
 /** Milliseconds that a new sample may take to paint. */
 const MAX_PAINT = 50;
@@ -49,4 +50,24 @@ const frames = await page.evaluate(() => new Promise(resolve => {
 const median = frames[60];
 console.log(`1,000 zones: list shown after ${listed} ms; paint ${Math.max(...paints).toFixed(1)} ms at most; scrolling: median frame ${median.toFixed(1)} ms, longest ${frames.at(-1).toFixed(1)} ms`);
 assert(Math.max(...paints) < MAX_PAINT, `a paint took ${paints} ms`);
+
+// A kernel zone is suspended and migrated, with the progress of the command. Its text is no markup.
+await visit(page, alone(process.argv[2]), "zone1", "overview");
+await press(page, "suspend");
+await page.waitForFunction(() => document.querySelector("#page, body").textContent.includes("suspending: suspend 50 %"));
+await page.waitForFunction(() => !window.zones.busy.has("zone1"));
+await press(page, "migrate");
+await page.fill('dialog [name="target"]', "badhost");
+await page.click('dialog [data-act="ok"]');
+await page.waitForFunction(() => /badhost: no route/.test(document.querySelector("dialog [role=alert]").textContent));
+await page.fill('dialog [name="target"]', "ssh://root@two");
+await page.click('dialog [data-act="ok"]');
+pressed.add("ok");
+await page.waitForFunction(() => document.querySelector("dialog [data-role=progress]")?.textContent === "copying <b>memory</b>");
+await page.waitForSelector("dialog", { state: "detached" });
+const commands = readFileSync(`${process.env.ZONES_WEB_SCRATCH}/fake-commands`, "utf8").trim().split("\n");
+assert.deepEqual(commands, [
+    "--progress=json -z zone1 suspend", "--progress=json -z zone1 migrate badhost",
+    "--progress=json -z zone1 migrate ssh://root@two",
+]);
 await close(test);

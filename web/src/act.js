@@ -1,7 +1,8 @@
 // What a user does with a zone: the buttons, the questions before them, the commands.
 
 import { h, errorBox, speak } from "./dom.js";
-import { run } from "./run.js";
+import { visible } from "./format.js";
+import { run, runWithProgress } from "./run.js";
 import { changed, fail, may, refresh, store } from "./store.js";
 
 /** Runs commands on a zone, one after the other, and shows that the zone is busy. Returns true if all
@@ -12,9 +13,13 @@ export async function act(zone, doing, ...commands) {
     speak(`${zone}: ${doing}`);
     changed();
     let done = true;
+    const tell = text => {
+        store.busy.set(zone, `${doing}: ${visible(text)}`);
+        changed();
+    };
     try {
         for (const words of commands)
-            await run(words);
+            await (words[0] === "zoneadm" ? runWithProgress(words, tell) : run(words));
         speak(`${zone}: ${doing}: done`);
     } catch (error) {
         fail("action", error.message);

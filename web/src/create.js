@@ -2,7 +2,8 @@
 
 import { dialog, field } from "./act.js";
 import { h } from "./dom.js";
-import { run, runJson } from "./run.js";
+import { visible } from "./format.js";
+import { run, runJson, runWithProgress } from "./run.js";
 import { refresh, store } from "./store.js";
 
 /** Shows the dialog. `origin` is the zone to clone and `snapshot` one of its snapshots, if given. */
@@ -29,10 +30,12 @@ export async function createDialog(origin, snapshot) {
     source.addEventListener("change", choose);
     choose();
     const boot = h("label", { class: "check" }, h("input", { name: "boot", type: "checkbox", checked: true }), " Boot it at once");
-    dialog("Create zone", [field("Name", name), field("Source", source), imageField, h("p", {}, boot)], "Create", async values => {
+    const progress = h("p", { class: "dim", role: "status", "data-role": "progress" });
+    const tell = text => { progress.textContent = visible(text); };
+    dialog("Create zone", [field("Name", name), field("Source", source), imageField, h("p", {}, boot), progress], "Create", async values => {
         try {
             for (const words of commandsOf(values, snapshot))
-                await run(words);
+                await (words[0] === "zoneadm" ? runWithProgress(words, tell) : run(words));
         } finally {
             await refresh();
         }

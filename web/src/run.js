@@ -13,6 +13,41 @@ export function run(words, input) {
     });
 }
 
+/** Runs a subcommand of zoneadm and calls `tell` with the text of each step. Fails with the error that
+ *  the last line has. */
+export function runWithProgress(words, tell) {
+    const [program, ...rest] = words;
+    const process = window.cockpit.spawn([...PREFIX, program, "--progress=json", ...rest], OPTIONS);
+    let last = null;
+    process.stream(splitter(line => {
+        const now = progressOf(line);
+        if (now?.status !== undefined)
+            last = now;
+        else if (now?.text)
+            tell(now.text);
+    }));
+    process.input("");
+    return new Promise((resolve, reject) => {
+        process.then(resolve, error => reject(new Error(last?.error || messageOf(error, words))));
+    });
+}
+
+/** Returns the text of a line of progress, or the status and error of the last line. Null if the line
+ *  is none of both. */
+export function progressOf(line) {
+    let now;
+    try {
+        now = JSON.parse(line);
+    } catch {
+        return null;
+    }
+    if (now.status !== undefined)
+        return { status: now.status, error: now.error };
+    if (now.unit === "bytes" && now.total)
+        return { text: `${now.step} ${Math.floor(now.done * 100 / now.total)} %` };
+    return now.step && now.unit !== "zones" ? { text: now.step } : null;
+}
+
 /** Runs a command that prints JSON, and returns the value. */
 export async function runJson(words) {
     const text = await run(words);

@@ -1,7 +1,7 @@
 // The processes of a zone, and its limits beside their use.
 
 import { errorBox, h, table } from "./dom.js";
-import { bytes, span, visible } from "./format.js";
+import { bytes, span, visible, when } from "./format.js";
 import { runJson } from "./run.js";
 import { listen, store } from "./store.js";
 
@@ -63,5 +63,27 @@ export function limitsTab(pane, name) {
                 h("td", { class: one.hits ? "number danger" : "number" }, one.hits ?? "-"));
         });
         return [rows, "Limits in force, beside their use. Change them in the configuration."];
+    });
+}
+
+export function patchesTab(pane, name) {
+    return refreshed(pane, name, "Patches", ["", ""], ["zonepatch", "status", "-j", "-z", name], rows => {
+        const status = rows[0];
+        if (!status)
+            return [[], "zonepatch reports nothing about this zone."];
+        const facts = [
+            ["Packages", status.packages],
+            ["Last patch", status.patch ? `${visible(status.patch)}${status.at ? `, ${when(status.at)}` : ""}` : "none"],
+            ["Carried out", status.how ? visible(status.how) : "-"],
+            ["On hold", status.held.map(visible).join(", ") || "-"],
+            ["Behind the host", status.behind],
+            ["Same packages as zones with", status.fingerprint ? status.fingerprint.slice(0, 12) : "-"],
+        ];
+        const line = (key, value, danger) => h("tr", { "data-fact": key },
+            h("td", {}, key), h("td", { class: danger ? "danger" : null }, String(value)));
+        return [
+            [...facts.map(([key, value]) => line(key, value)), ...status.problems.map(text => line("Problem", visible(text), true))],
+            "The state of the zone's packages. Patch zones with zonepatch.",
+        ];
     });
 }

@@ -2,7 +2,8 @@
 
 import { act, buttons, confirm, dialog, field } from "./act.js";
 import { h } from "./dom.js";
-import { run } from "./run.js";
+import { visible } from "./format.js";
+import { run, runWithProgress } from "./run.js";
 import { errorText, isRoot, listen, may, refresh, store } from "./store.js";
 import { createDialog } from "./create.js";
 import { configTab } from "./config.js";
@@ -10,7 +11,7 @@ import { consoleTab } from "./console.js";
 import { environmentsTab } from "./environments.js";
 import { logTab } from "./log.js";
 import { overviewTab } from "./overview.js";
-import { limitsTab, processesTab } from "./tables.js";
+import { limitsTab, patchesTab, processesTab } from "./tables.js";
 import { timeTab } from "./time.js";
 
 /** Name, label, content, and the authorizations of which one is needed; none for everybody. */
@@ -21,6 +22,7 @@ const TABS = [
     ["limits", "Limits", limitsTab],
     ["time", "Snapshots", timeTab, ["root", "login", "manage"]],
     ["environments", "Boot environments", environmentsTab, ["root", "login", "manage"]],
+    ["patches", "Patches", patchesTab, ["root"]],
     ["config", "Configuration", configTab],
     ["log", "Log", logTab, ["root", "login", "manage"]],
 ];
@@ -111,8 +113,10 @@ async function applyDialog(name) {
 
 function migrateDialog(name) {
     const target = h("input", { name: "target", type: "text", required: true, placeholder: "ssh://root@host", autocomplete: "off" });
-    dialog(`Migrate ${name}`, [field("Target", target)], "Migrate", async values => {
-        await run(["zoneadm", "-z", name, "migrate", values.target]);
+    const progress = h("p", { class: "dim", role: "status", "data-role": "progress" });
+    const tell = text => { progress.textContent = visible(text); };
+    dialog(`Migrate ${name}`, [field("Target", target), progress], "Migrate", async values => {
+        await runWithProgress(["zoneadm", "-z", name, "migrate", values.target], tell);
         await refresh();
     });
 }
