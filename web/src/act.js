@@ -2,7 +2,7 @@
 
 import { h, errorBox, speak } from "./dom.js";
 import { visible } from "./format.js";
-import { run, runWithProgress } from "./run.js";
+import { runWithProgress } from "./run.js";
 import { changed, fail, may, refresh, store } from "./store.js";
 
 /** Runs commands on a zone, one after the other, and shows that the zone is busy. Returns true if all
@@ -19,7 +19,7 @@ export async function act(zone, doing, ...commands) {
     };
     try {
         for (const words of commands)
-            await (words[0] === "zoneadm" ? runWithProgress(words, tell) : run(words));
+            await runWithProgress(words, tell);
         speak(`${zone}: ${doing}: done`);
     } catch (error) {
         fail("action", error.message);

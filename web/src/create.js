@@ -3,7 +3,7 @@
 import { dialog, field } from "./act.js";
 import { h } from "./dom.js";
 import { visible } from "./format.js";
-import { run, runJson, runWithProgress } from "./run.js";
+import { runJson, runWithProgress } from "./run.js";
 import { refresh, store } from "./store.js";
 
 /** Shows the dialog. `origin` is the zone to clone and `snapshot` one of its snapshots, if given. */
@@ -35,7 +35,7 @@ export async function createDialog(origin, snapshot) {
     dialog("Create zone", [field("Name", name), field("Source", source), imageField, h("p", {}, boot), progress], "Create", async values => {
         try {
             for (const words of commandsOf(values, snapshot))
-                await (words[0] === "zoneadm" ? runWithProgress(words, tell) : run(words));
+                await runWithProgress(words, tell);
         } finally {
             await refresh();
         }

@@ -13,10 +13,15 @@ export function run(words, input) {
     });
 }
 
-/** Runs a subcommand of zoneadm and calls `tell` with the text of each step. Fails with the error that
- *  the last line has. */
+/** The subcommands of zoneadm that may take long. */
+const LONG = ["boot", "clone", "install", "migrate", "suspend", "uninstall"];
+
+/** Runs a command. If it is a long subcommand of zoneadm, calls `tell` with the text of each step, and
+ *  fails with the error that the last line has. */
 export function runWithProgress(words, tell) {
     const [program, ...rest] = words;
+    if (program !== "zoneadm" || !LONG.includes(words[3]))
+        return run(words);
     const process = window.cockpit.spawn([...PREFIX, program, "--progress=json", ...rest], OPTIONS);
     let last = null;
     process.stream(splitter(line => {
