@@ -70,6 +70,8 @@ await waitForTerminal(page, /:~#$/m);
 await page.click("#terminal");
 await page.keyboard.type("printf '%s-snow-\\342\\230\\203\\n' $((40+2))\n");
 await waitForTerminal(page, /42-snow-\u2603/);
+// The terminal has the text before its elements show it.
+await page.waitForFunction(() => [...document.querySelectorAll("#terminal .xterm-rows span")].some(span => span.textContent.includes("42-snow")));
 const colours = await page.evaluate(() => {
     const style = element => getComputedStyle(element);
     const screen = document.querySelector("#terminal .xterm-viewport");
