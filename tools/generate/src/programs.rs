@@ -314,7 +314,6 @@ pub fn verb(name: &str) -> Option<Verb> {
 /// Returns the options of zoneadm that precede its subcommand.
 pub fn zoneadm() -> Vec<Flag> {
     vec![
-        flag("--progress=json", None, "progress as lines of JSON"),
         flag("-R", Some(Argument::Folder), "alternate root"),
         flag("-u", Some(Argument::Uuid), "the zone with this uuid"),
         flag(
