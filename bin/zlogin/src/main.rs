@@ -22,6 +22,7 @@ use std::process::ExitCode;
 
 use authority::Program;
 use cli::delegate::{self, Input};
+use control::audit;
 
 use call::{Call, Mode, Problem};
 
@@ -80,14 +81,31 @@ fn run(call: &Call) -> u8 {
     if let Some(status) = cli::refuse_relative_root("zlogin", None) {
         return status;
     }
-    let entered = prepare(call).and_then(|host| match &call.mode {
-        Mode::Console { leave_on_halt } => console::attach(&host, call, *leave_on_halt),
-        _ => inside::run(&host, call),
+    let entered = prepare(call).and_then(|host| {
+        record(&host, call);
+        enter(&host, call)
     });
     entered.unwrap_or_else(|text| {
         eprintln!("zlogin: {text}");
         cli::status::ERROR
     })
+}
+
+/// Writes a login to a zone that has a label to the audit record.
+fn record(host: &host::Host, call: &Call) {
+    let Ok(zone) = call.zone.parse() else {
+        return;
+    };
+    if let Ok(label @ Some(_)) = store::labels::of_zone(&host.root, &zone) {
+        audit::record(&host.root, audit::Event::Login, &zone, label, None);
+    }
+}
+
+fn enter(host: &host::Host, call: &Call) -> Result<u8, String> {
+    match &call.mode {
+        Mode::Console { leave_on_halt } => console::attach(host, call, *leave_on_halt),
+        _ => inside::run(host, call),
+    }
 }
 
 fn prepare(call: &Call) -> Result<host::Host, String> {

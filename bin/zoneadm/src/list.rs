@@ -95,6 +95,7 @@ fn inside(zone: cli::CurrentZone) -> Row {
         auxiliary: String::new(),
         read_only: Some(zone.read_only),
         file_mac_profile: zone.profile,
+        label: None,
         details: None,
     }
 }
@@ -202,23 +203,29 @@ fn render(rows: &[Row], options: &Options) -> String {
     if !options.verbose {
         return rows.iter().map(|row| format!("{}\n", row.name)).collect();
     }
-    let mut table = Table::new([
+    let mut columns = vec![
         Column::right("ID", 4),
         Column::left("NAME", 16),
         Column::left("STATUS", 10),
         Column::left("PATH", 30),
         Column::left("BRAND", 8),
         Column::left("IP", 6),
-    ]);
+    ];
+    let labels = rows.iter().any(|row| row.label.is_some());
+    columns.extend(labels.then(|| Column::left("LABEL", 0)));
+    let mut table = Table::new(columns);
     for row in rows {
-        table.row(vec![
+        let mut cells = vec![
             id(row),
             row.name.clone(),
             row.state.to_string(),
             row.zonepath.display().to_string(),
             row.brand.clone(),
             ip(row).to_owned(),
-        ]);
+        ];
+        let label = row.label.clone().unwrap_or_else(|| "-".to_owned());
+        cells.extend(labels.then_some(label));
+        table.row(cells);
     }
     table.render()
 }
@@ -321,6 +328,7 @@ mod tests {
             auxiliary: String::new(),
             read_only: None,
             file_mac_profile: "strict".into(),
+            label: None,
             details: None,
         }
     }

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use ::host::flatten;
+use control::audit;
 use label::Label;
 use model::{Config, State, Uuid, ZoneName};
 use rustix::fs::{Access, access};
@@ -310,6 +312,63 @@ impl Stored {
             .map(|name| lock::zone_within(&self.root, name, LOCK_RETRY_TIME));
         locks.collect()
     }
+
+    /// Stores a changed configuration.
+    fn store(&mut self, change: &Change) -> Result<(), Error> {
+        self.check_expected(change)?;
+        if change.zone.is_global() {
+            return self.commit_global(change);
+        }
+        let (old, config) = (change.zone, change.config);
+        let new = config.name();
+        let _held = self.lock(old, new)?;
+        self.refresh();
+        self.recover_held(old, new)?;
+        if self.load(old)?.as_ref() != change.base {
+            return Err(Error::Changed(old.clone()));
+        }
+        if old != new {
+            self.refuse_rename(old, config)?;
+        }
+        let index = self.index()?;
+        if old != new && index.find(new).is_some() {
+            return Err(Error::NameInUse(new.clone()));
+        }
+        let entry = index.find(old).cloned();
+        let installed = entry.as_ref().is_some_and(|e| e.state > State::Configured);
+        if installed && differs(change) {
+            return Err(Error::Installed(old.clone()));
+        }
+        self.refresh();
+        if old != new && entry.is_some() {
+            return self.store_renamed(old, config);
+        }
+        let zonepath = config.zonepath();
+        match &entry {
+            Some(_) => xml::save(&self.root, config)?,
+            // The write of the index follows at once and makes the name of the zone's file
+            // durable, too.
+            None => xml::save_before_index(&self.root, config)?,
+        }
+        if entry
+            .as_ref()
+            .is_some_and(|entry| entry.zonepath == zonepath)
+        {
+            return Ok(());
+        }
+        index::update(&self.root, |index| {
+            let entry = match index.find(new) {
+                None => Entry::configured(new.clone(), zonepath),
+                Some(entry) => Entry {
+                    zonepath,
+                    ..entry.clone()
+                },
+            };
+            index.put(entry);
+            Ok::<(), store::Error>(())
+        })?;
+        Ok(())
+    }
 }
 
 impl Backing for Stored {
@@ -410,59 +469,14 @@ impl Backing for Stored {
     }
 
     fn commit(&mut self, change: &Change) -> Result<(), Error> {
-        self.check_expected(change)?;
-        if change.zone.is_global() {
-            return self.commit_global(change);
+        let done = self.store(change);
+        let (before, label) = (change.base.and_then(Config::label), change.config.label());
+        if before != label {
+            let why = done.as_ref().err().map(|error| flatten(error));
+            let (root, zone) = (&self.root, change.config.name());
+            audit::record(root, audit::Event::Label, zone, label, why.as_deref());
         }
-        let (old, config) = (change.zone, change.config);
-        let new = config.name();
-        let _held = self.lock(old, new)?;
-        self.refresh();
-        self.recover_held(old, new)?;
-        if self.load(old)?.as_ref() != change.base {
-            return Err(Error::Changed(old.clone()));
-        }
-        if old != new {
-            self.refuse_rename(old, config)?;
-        }
-        let index = self.index()?;
-        if old != new && index.find(new).is_some() {
-            return Err(Error::NameInUse(new.clone()));
-        }
-        let entry = index.find(old).cloned();
-        let installed = entry.as_ref().is_some_and(|e| e.state > State::Configured);
-        if installed && differs(change) {
-            return Err(Error::Installed(old.clone()));
-        }
-        self.refresh();
-        if old != new && entry.is_some() {
-            return self.store_renamed(old, config);
-        }
-        let zonepath = config.zonepath();
-        match &entry {
-            Some(_) => xml::save(&self.root, config)?,
-            // The write of the index follows at once and makes the name of the zone's file
-            // durable, too.
-            None => xml::save_before_index(&self.root, config)?,
-        }
-        if entry
-            .as_ref()
-            .is_some_and(|entry| entry.zonepath == zonepath)
-        {
-            return Ok(());
-        }
-        index::update(&self.root, |index| {
-            let entry = match index.find(new) {
-                None => Entry::configured(new.clone(), zonepath),
-                Some(entry) => Entry {
-                    zonepath,
-                    ..entry.clone()
-                },
-            };
-            index.put(entry);
-            Ok::<(), store::Error>(())
-        })?;
-        Ok(())
+        done
     }
 
     fn has_files(&mut self, zone: &ZoneName) -> Result<bool, Error> {

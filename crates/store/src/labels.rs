@@ -13,7 +13,7 @@ use crate::{Root, xml};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The host has no names of labels.
-    #[error("{}: no such file: labels need it; chk_encodings checks a new one", .0.display())]
+    #[error("{}: no such file: labels need it; see docs/labels.md", .0.display())]
     Missing(PathBuf),
     /// The file with the names of labels is not valid.
     #[error("{}: {problem}", path.display())]

@@ -15,7 +15,7 @@ use store::xml;
 
 use crate::executor::Outcome;
 use crate::{environments, export, room, suspend, verify};
-use control::client;
+use control::{audit, client};
 use host::{Error, Host};
 use kernelzone::disks::Added;
 use platform::controls;
@@ -108,6 +108,9 @@ pub fn start_locked(
     dry_run: bool,
 ) -> Result<Outcome, Error> {
     let started = start_admitted(host, subject, verb, options, dry_run);
+    if !dry_run {
+        record(host, subject, started.as_ref().err());
+    }
     started.inspect_err(|error| {
         if !dry_run {
             let why = host::flatten(error).replace('\n', "; ");
@@ -118,6 +121,21 @@ pub fn start_locked(
             );
         }
     })
+}
+
+/// Writes the boot of a zone that has a label, or its refusal, to the audit record. On a host with
+/// labels, the refusal of a zone without one is recorded, too.
+fn record(host: &Host, subject: &Subject, error: Option<&Error>) {
+    let zone = &subject.entry.name;
+    let label = subject.config(host).ok().and_then(|config| config.label());
+    let is_about_labels = || match error {
+        Some(Error::Verify(problems)) => problems.iter().any(|one| crate::label::is_about(one)),
+        _ => false,
+    };
+    if label.is_some() || is_about_labels() {
+        let why = error.map(|error| host::flatten(error));
+        audit::record(&host.root, audit::Event::Boot, zone, label, why.as_deref());
+    }
 }
 
 /// Collects the facts about the zone and the host, refuses a zone that cannot boot, makes the plan,

@@ -61,6 +61,10 @@ pub struct Row {
     /// The profile of an immutable zone: that of the running zone, else the configured one. `none`
     /// for other zones, empty for the host.
     pub file_mac_profile: String,
+    /// The label of the zone as text, or in hexadecimal if the host has no name for it; `None` for
+    /// a zone without a label.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// More facts, if the listing asks for [`Depth::Full`].
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub details: Option<Details>,
@@ -244,6 +248,9 @@ fn row(
         auxiliary,
         read_only: runtime.map(|runtime| runtime.immutable.is_some_and(Immutable::is_sealed)),
         file_mac_profile: profile(runtime, &config),
+        label: config
+            .label()
+            .map(|label| store::labels::text(&host.root, label)),
         details: (depth == Depth::Full).then(|| Details::of(host, entry, &config, runtime)),
     }))
 }
@@ -269,6 +276,7 @@ fn global_row() -> Row {
         auxiliary: String::new(),
         read_only: None,
         file_mac_profile: String::new(),
+        label: None,
         details: None,
     }
 }

@@ -90,6 +90,7 @@ pub fn before(host: &Host, subject: &Subject, config: &Config, verb: Verb) -> Re
         ));
     }
     problems.extend(kind::of(config).problems(host, subject, config, verb)?);
+    problems.extend(crate::label::problems(host, config, verb)?);
     problems.extend(zonepath_problems(host, subject, verb)?);
     check_file_systems(host, &subject.index, config, &mut problems);
     for dataset in config.datasets() {

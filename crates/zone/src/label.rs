@@ -1,0 +1,97 @@
+//! The rules of sensitivity labels that a zone must meet before it is installed or booted.
+
+use label::Label;
+use model::{Config, Verb, ZoneName};
+use store::{Root, labels};
+
+use host::{Error, Host};
+
+/// The facts about labels on which the checks depend.
+struct Facts {
+    /// The problem of the zone's label with the names of labels on this host.
+    invalid: Option<String>,
+    /// Another zone of the host that has a label; found only for a zone without one.
+    labeled: Option<ZoneName>,
+}
+
+/// Returns the problems of a zone's label for a verb.
+///
+/// # Errors
+/// Fails if the index of zones cannot be read.
+pub(crate) fn problems(host: &Host, config: &Config, verb: Verb) -> Result<Vec<String>, Error> {
+    let facts = match config.label() {
+        Some(label) => Facts {
+            invalid: check(&host.root, label)
+                .err()
+                .map(|error| host::flatten(&error)),
+            labeled: None,
+        },
+        None if matches!(verb, Verb::Boot | Verb::Ready) => Facts {
+            invalid: None,
+            labeled: labels::first_labeled(&host.root)?,
+        },
+        None => return Ok(Vec::new()),
+    };
+    Ok(decide(&facts))
+}
+
+fn check(root: &Root, label: Label) -> Result<(), labels::Error> {
+    let names = labels::encodings(root)?;
+    Ok(names.check_accredited(label)?)
+}
+
+fn decide(facts: &Facts) -> Vec<String> {
+    let mut problems = Vec::new();
+    if let Some(why) = &facts.invalid {
+        problems.push(format!("{VERIFY}{why}"));
+    }
+    if let Some(other) = &facts.labeled {
+        problems.push(format!(
+            "{VERIFY}it has none, and zone {other} of this host has one: detach \
+             it, set its label with zonecfg, and attach it"
+        ));
+    }
+    problems
+}
+
+/// The beginning of every problem of this module.
+const VERIFY: &str = "could not verify label: ";
+
+/// Returns true for a problem that [`problems`] has found.
+pub(crate) fn is_about(problem: &str) -> bool {
+    problem.starts_with(VERIFY)
+}
+
+/// Returns the primary zone of a label: the first zone of the index that has the label. All other
+/// zones with the same label are secondary.
+///
+/// # Errors
+/// Fails if the index or a configuration cannot be read.
+pub fn primary(root: &Root, label: Label) -> Result<Option<ZoneName>, store::Error> {
+    let zones = labels::of_zones(root)?;
+    let same = |(_, other): &(ZoneName, Option<Label>)| *other == Some(label);
+    Ok(zones.into_iter().find(same).map(|(name, _)| name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_a_zone_without_a_label_beside_one_that_has_one() {
+        let facts = |invalid: Option<&str>, labeled: Option<&str>| Facts {
+            invalid: invalid.map(str::to_owned),
+            labeled: labeled.map(|name| name.parse().unwrap()),
+        };
+        assert_eq!(decide(&facts(None, None)), [""; 0]);
+        let problems = decide(&facts(None, Some("secret")));
+        assert_eq!(
+            problems,
+            [
+                "could not verify label: it has none, and zone secret of this host has one: detach it, set its label with zonecfg, and attach it"
+            ]
+        );
+        let problems = decide(&facts(Some("unknown word"), None));
+        assert_eq!(problems, ["could not verify label: unknown word"]);
+    }
+}

@@ -1,0 +1,43 @@
+//! Tests the label of a zone: its configuration, the rules at boot, and what the lists show.
+
+use std::fs;
+
+use e2e::Host;
+
+const NAMES: &str = include_str!("../../../crates/label/tests/label_encodings");
+
+#[test]
+fn labels_decide_which_zones_boot() {
+    let Some(host) = Host::with_master() else {
+        return;
+    };
+    let names = host.path("/etc/zones/label_encodings");
+    fs::write(&names, NAMES).unwrap();
+    host.configure("low", "set -F label=PUBLIC");
+    host.on("low", &["clone", "master"]).quiet();
+    host.boot("low");
+    // A zone without a label does not boot beside it.
+    let refused = host.on("master", &["boot"]);
+    assert_eq!(refused.status, 1, "{refused:?}");
+    assert!(
+        refused
+            .err
+            .contains("could not verify label: it has none, and zone low of this host has one"),
+        "{}",
+        refused.err
+    );
+    // Names that no longer have the label of a zone stop this zone.
+    host.on("low", &["halt"]).quiet();
+    fs::write(&names, NAMES.replace("value= 2;", "value= 3;")).unwrap();
+    let refused = host.on("low", &["boot"]);
+    assert_eq!(refused.status, 1, "{refused:?}");
+    let why = "label '0x0002-08-08': classification 2 is not in the encodings";
+    assert!(refused.err.contains(why), "{}", refused.err);
+    fs::write(&names, NAMES).unwrap();
+    host.boot("low");
+    let listed = host.zoneadm(&["list", "-v"]).ok().out;
+    assert!(
+        listed.contains("LABEL") && listed.contains("PUBLIC"),
+        "{listed}"
+    );
+}
