@@ -394,7 +394,12 @@ impl Planner<'_> {
         };
         let allowed = self.list(anet, "allowed-address")?;
         if !allowed.is_empty() {
-            let sources = allowed.iter().map(|one| host_only(one.ip)).collect();
+            let floating = self.list(anet, "floating-address")?;
+            let sources = allowed
+                .iter()
+                .chain(&floating)
+                .map(|one| host_only(one.ip))
+                .collect();
             link.protection.sources = Some(sources);
         }
         if lower == "auto" || lower.is_empty() {

@@ -185,6 +185,32 @@ fn the_default_protection_drops_other_ethernet_addresses() {
     world.wait_for_drops("web", "net0", &before, &sums(&of_mac));
 }
 
+/// A program of a cluster in the zone sets and removes such an address.
+#[test]
+fn a_floating_address_works_when_the_zone_sets_it_and_a_foreign_one_is_dropped() {
+    let Some(world) = World::new() else { return };
+    prepare(&world, "eth1");
+    let zone = "set ip-type=exclusive; add anet; set lower-link=eth1; \
+         set allowed-address=10.0.0.121/24; \
+         set floating-address=10.0.0.130/24; end";
+    world.boot("web", zone);
+    let addresses = world.host.sh("web", "ip -o address show dev net0");
+    assert!(addresses.contains("10.0.0.121") && !addresses.contains("10.0.0.130"));
+    let ping = |address: &str| world.peer(At::Router, &format!("ping {address}"));
+    assert_eq!(ping("10.0.0.121"), "answer of 10.0.0.121");
+    for (address, answers) in [("10.0.0.130", true), ("10.0.0.131", false)] {
+        let set = format!("ip address add {address}/24 dev net0");
+        world.host.sh("web", &set);
+        let said = ping(address);
+        assert_eq!(said == format!("answer of {address}"), answers, "{said}");
+    }
+    let counts = world.dropped("web", "net0");
+    assert!(
+        counts.get("arp").is_some_and(|count| *count > 0),
+        "{counts:?}"
+    );
+}
+
 #[test]
 fn a_zone_routed_by_the_host_cannot_spoof() {
     let Some(world) = World::new() else { return };

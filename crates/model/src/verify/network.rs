@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::Config;
-use crate::config::{IpType, published_by};
+use crate::config::{IpType, Resource, published_by};
 use crate::plan::network::Published;
 use crate::table;
 use crate::verify::problem::{Problem, invalid};
@@ -53,8 +53,22 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
         if anet.has("defrouter") && !anet.has("allowed-address") {
             problems.push(invalid(anet, "defrouter", "needs allowed-address"));
         }
+        problems.extend(floating(anet));
     }
     problems
+}
+
+/// Returns the problem of an address that the zone configures itself. Without allowed-address, the
+/// zone may use every address already. A link with addresses of the pool has no place where other
+/// hosts look for an address.
+fn floating(anet: &Resource) -> Option<Problem> {
+    let why = match anet.get("lower-link") {
+        _ if !anet.has("floating-address") => return None,
+        "" | "auto" => "needs a lower-link: the host routes to the addresses of auto only",
+        _ if anet.has("allowed-address") => return None,
+        _ => "needs allowed-address: without it, the zone may use every address",
+    };
+    Some(invalid(anet, "floating-address", why))
 }
 
 /// Returns the problems of the ports that the zone publishes.
@@ -169,5 +183,23 @@ mod tests {
             ("defrouter", "10.0.0.1"),
         ];
         assert_eq!(with("exclusive", &[("net", bad)]).len(), 2);
+    }
+
+    #[test]
+    fn a_floating_address_needs_a_link_on_the_lan_with_allowed_addresses() {
+        let floating = ("floating-address", "10.0.0.9/24");
+        let lower = ("lower-link", "eth1");
+        let good: &[(&str, &str)] = &[lower, ("allowed-address", "10.0.0.2/24"), floating];
+        assert_eq!(with("exclusive", &[("anet", good)]), [""; 0]);
+        for (bad, why) in [
+            (&[floating][..], "needs a lower-link"),
+            (&[lower, floating], "needs allowed-address"),
+        ] {
+            let problems = with("exclusive", &[("anet", bad)]);
+            assert!(
+                problems.len() == 1 && problems[0].contains(why),
+                "{problems:?}"
+            );
+        }
     }
 }

@@ -115,6 +115,23 @@ fn addresses_on_one_physical_are_one_link() {
 }
 
 #[test]
+fn a_floating_address_is_allowed_and_not_configured() {
+    let link = [
+        ("linkname", "net0"),
+        ("lower-link", "eth0"),
+        ("allowed-address", "10.0.0.2/24"),
+        ("floating-address", "10.0.0.9/24,fd00::9/64"),
+    ];
+    let links = planned("exclusive", &[("anet", &link)], None).unwrap();
+    assert_eq!(texts(&links[0].addresses), ["10.0.0.2/24"]);
+    let sources = links[0].protection.sources.as_deref().unwrap();
+    assert_eq!(
+        texts(sources),
+        ["10.0.0.2/32", "10.0.0.9/32", "fd00::9/128"]
+    );
+}
+
+#[test]
 fn automatic_links_have_addresses_of_the_slot() {
     let two: Resources<'_> = &[
         ("anet", &[("linkname", "net0"), ("maxbw", "80M")]),

@@ -148,6 +148,11 @@ pub(super) const ANET: ResourceSpec = ResourceSpec {
                 )
             },
             property(
+                "floating-address",
+                Kind::Addresses,
+                "Further addresses that the zone may use and configures itself, as a cluster does.",
+            ),
+            property(
                 "defrouter",
                 Kind::Router,
                 "The default router, an address on the link's network.",
