@@ -26,6 +26,7 @@ pub fn parse(words: &[String]) -> Result<Option<(Options, Option<PathBuf>)>, Str
     while let Some(word) = words.next().map_err(|error| error.to_string())? {
         match word {
             Short('F') => options.force = true,
+            Long("take-over") => options.take_over = true,
             Short('u') => update(&mut options, Update::Needed)?,
             Short('U') => update(&mut options, Update::All)?,
             Short('n') | Long("dry-run") => manifest = Some(value(&mut words)?.into()),
@@ -54,6 +55,9 @@ pub fn parse(words: &[String]) -> Result<Option<(Options, Option<PathBuf>)>, Str
     }
     if options.force && manifest.is_some() {
         return Err("-F does not go with -n".to_owned());
+    }
+    if options.take_over && (manifest.is_some() || options.source.is_some()) {
+        return Err("--take-over does not go with -a, -d and -n".to_owned());
     }
     if options.force && options.update != Update::No {
         return Err("-F does not go with -u and -U".to_owned());
@@ -114,7 +118,11 @@ mod tests {
         let (_, manifest) = read("-n -").unwrap().unwrap();
         assert_eq!(manifest, Some("-".into()));
         assert!(read("-?").unwrap().is_none());
+        let (options, _) = read("--take-over -u").unwrap().unwrap();
+        assert!(options.take_over && options.update == Update::Needed);
         for wrong in [
+            "--take-over -n -",
+            "--take-over -a /x",
             "-F -n -",
             "-F -u",
             "-u -U",

@@ -96,6 +96,7 @@ pub(crate) fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
             Short('F') if matches!(verb, "uninstall" | "rollback" | "detach") => {
                 options.force = true;
             }
+            Long("lost") if verb == "detach" => options.force = true,
             Short('s') if verb == "clone" => {
                 let value = parser.value().and_then(|value| value.string());
                 options.snapshot = Some(snapshot(&value.map_err(|error| error.to_string())?)?);

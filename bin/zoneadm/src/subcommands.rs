@@ -120,11 +120,12 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "detach",
-        form: "detach [-F] [-n]",
+        form: "detach [-F | --lost] [-n]",
         help: "Makes a halted zone a configured one. Its root stays in the zonepath, with a\n\
                manifest of its configuration and packages.\n\
-               \t-F  forgets a zone whose root is not here, as another host has its storage now\n\
-               \t-n  prints the manifest and changes nothing",
+               \t--lost  or -F: forgets a zone whose root is not here or that another host owns now;\n\
+               \t        changes the index only\n\
+               \t-n      prints the manifest and changes nothing",
         examples: &[
             "zoneadm -z web1 detach",
             "zoneadm -z web1 detach -n | ssh other zoneadm attach -n -",
@@ -132,13 +133,15 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "attach",
-        form: "attach [-F | -u | -U] [-a archive | -d directory] | attach -n manifest",
+        form: "attach [--take-over] [-F | -u | -U] [-a archive | -d directory] | attach -n manifest",
         help: "Makes a detached zone an installed one, if the packages here are those it\n\
                needs: all of them for a zone that shares this host's programs, those that\n\
                both have for a whole root of the same release. Lists the mismatches.\n\
                \t-u       updates packages that are too old; downgrades none\n\
                \t-U       updates all packages\n\
-               \t-F       does not compare packages\n\
+               \t-F       does not compare packages; also takes a root that was never detached\n\
+               \t--take-over  takes the zone from the host that owns it, with -u or without a\n\
+               \t         comparison of packages. Only if that host is off or fenced.\n\
                \t-a file  the root is in an archive, as zoneadm export makes it\n\
                \t-d dir   the root is in a directory of this host\n\
                \t-n file  only looks at a manifest; - is standard input. No zone is needed.",

@@ -65,8 +65,10 @@ pub mod status {
     pub const NOT_VERIFIED: u8 = 6;
     /// The packages of the zone do not match those of this host.
     pub const PACKAGES: u8 = 7;
-    /// The root of the zone is missing, or belongs to another host.
+    /// The root of the zone is missing, or this host does not know it.
     pub const NO_ROOT: u8 = 8;
+    /// Another host owns the zonepath.
+    pub const OTHER_OWNER: u8 = 9;
 }
 
 /// The reason why a path cannot be the alternate root.

@@ -45,6 +45,7 @@ pub const fn status(error: &Error, distinct: bool) -> u8 {
         Error::Verify(_) => status::NOT_VERIFIED,
         Error::Mismatch(_) => status::PACKAGES,
         Error::Root(_) => status::NO_ROOT,
+        Error::Owner(_) => status::OTHER_OWNER,
         _ => status::ERROR,
     }
 }
@@ -66,6 +67,7 @@ mod tests {
             (Error::Verify(Vec::new()), 6),
             (Error::Mismatch(Vec::new()), 7),
             (Error::Root(text()), 8),
+            (Error::Owner(text()), 9),
         ] {
             assert_eq!(status(&error, true), distinct, "{error:?}");
             assert_eq!(

@@ -10,9 +10,12 @@ pub enum Error {
     /// The state of the zone forbids the verb.
     #[error("{0}")]
     State(String),
-    /// The root of the zone is missing, or belongs to another host.
+    /// The root of the zone is missing, or this host does not know it.
     #[error("{0}")]
     Root(String),
+    /// Another host owns the zonepath.
+    #[error("{0}")]
+    Owner(String),
     /// The zone that is the source of a copy cannot be copied. The message names the zone that
     /// cannot be copied.
     #[error("{0}")]
@@ -83,10 +86,13 @@ impl Error {
         move |source| Self::Io(what.into(), source)
     }
 
-    /// Returns true if a rule, the state of the zone or the place of its root forbids the verb.
+    /// Returns true if a rule, the state of the zone the place of its root or its owner forbids the verb.
     #[must_use]
     pub const fn is_refusal(&self) -> bool {
-        matches!(self, Self::Refused(_) | Self::State(_) | Self::Root(_))
+        matches!(
+            self,
+            Self::Refused(_) | Self::State(_) | Self::Root(_) | Self::Owner(_)
+        )
     }
 
     /// Returns true if the exit status for this error is 2.

@@ -677,7 +677,12 @@ impl Drop for Guest<'_> {
         if cleared.is_err() || removed.is_err() {
             return;
         }
-        for mark in [INCOMING, ARRIVED, subject::identity::FILE] {
+        for mark in [
+            INCOMING,
+            ARRIVED,
+            subject::identity::FILE,
+            subject::identity::LOCK,
+        ] {
             let _ = fs::remove_file(self.path.join(mark));
         }
         let _ = fs::remove_dir(&self.path);

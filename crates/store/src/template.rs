@@ -8,7 +8,7 @@ use std::path::Path;
 
 use model::{Config, ZoneName, name};
 
-use crate::{Error, Root, xml};
+use crate::{Error, Root, identity, xml};
 
 /// The template that `create` uses by default.
 pub const DEFAULT: &str = "SUNWdefault";
@@ -98,14 +98,23 @@ pub fn load(
 pub use crate::xml::manifest::DETACHED;
 
 /// Returns the configuration that a detached zone left in `zonepath`, as the configuration of
-/// `zone` with that zonepath. `zonepath` is relative to the root.
+/// `zone` with that zonepath. `zonepath` is relative to the root. If the zone was not detached,
+/// because its host died, the configuration is the one with which it last booted.
 ///
 /// # Errors
 /// Fails with [`TemplateError`].
 pub fn detached(root: &Root, zonepath: &str, zone: &ZoneName) -> Result<Config, TemplateError> {
-    let path = root.path(Path::new(zonepath)).join(DETACHED);
-    let Some(text) = xml::read_bounded(&path)? else {
-        return Err(TemplateError::NoSuchTemplate(path.display().to_string()));
+    let folder = root.path(Path::new(zonepath));
+    let mut path = folder.join(DETACHED);
+    let text = match xml::read_bounded(&path)? {
+        Some(text) => text,
+        None => match identity::read(&folder)?.configuration {
+            Some(stored) => {
+                path = folder.join(identity::FILE);
+                stored.text
+            }
+            None => return Err(TemplateError::NoSuchTemplate(path.display().to_string())),
+        },
     };
     let mut config = xml::parse_any(&text, &path, zone)?;
     let damaged = |error: model::config::Error| Error::Damaged {

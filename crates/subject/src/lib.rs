@@ -158,8 +158,11 @@ impl Subject {
         let zonepath = host.root.path(&entry.zonepath);
         // A root that was unpacked only in part can only be unpacked again.
         let state = crate::state(host, &entry)?.0;
-        let is_others = matches!(state, State::Installed | State::Incomplete)
-            && identity::other_owner(&host.root, &zonepath).is_some();
+        let is_others = matches!(
+            state,
+            State::Configured | State::Installed | State::Incomplete
+        ) && zonepath.join(storage::ROOT).exists()
+            && identity::owner_against_attach(&host.root, &zonepath)?.is_some();
         let found = is_others
             || entry.state == State::Configured
                 && (has_unknown_root(&entry, &zonepath)
@@ -189,7 +192,8 @@ impl Subject {
         match crate::state(host, &entry)?.0 {
             State::Configured if is_half(&zonepath) => {}
             State::Configured => {
-                refuse_unknown_root(Verb::Install, State::Configured, &entry, &zonepath)?;
+                let known = identity::Known::of(&host.root, &zonepath)?;
+                refuse_unknown_root(Verb::Install, State::Configured, &entry, &zonepath, &known)?;
             }
             State::Incomplete if is_half(&zonepath) => {}
             state => match Verb::Attach.admission(state) {
@@ -251,7 +255,7 @@ impl Subject {
             (state, runtime) = crate::state(host, &entry)?;
         }
         let zonepath = host.root.path(&entry.zonepath);
-        let known = identity::Known::of(&host.root, &zonepath);
+        let known = identity::Known::of(&host.root, &zonepath)?;
         let owner = known.other_owner();
         if owner.is_none() && !host.plan_only {
             end_of_migration(&entry, &zonepath)?;
@@ -266,9 +270,14 @@ impl Subject {
         if unfinished {
             state = State::Configured;
         }
-        refuse_unknown_root(verb, state, &entry, &zonepath)?;
-        if let Some(owner) = &owner {
-            refuse_root_of_other(verb, state, &entry, owner)?;
+        refuse_unknown_root(verb, state, &entry, &zonepath, &known)?;
+        let is_attach = verb == Verb::Attach && state == State::Configured;
+        let against = match is_attach && zonepath.join(storage::ROOT).exists() {
+            true => known.owner_against_attach(&zonepath),
+            false => owner.clone().filter(|_| !is_attach),
+        };
+        if let Some(owner) = against {
+            refuse_root_of_other(verb, state, &entry, &owner)?;
         }
         if state == State::Installed && entry.state == State::Installed {
             refuse_without_root(verb, &entry, &zonepath)?;
@@ -278,9 +287,8 @@ impl Subject {
                 end_of_making(&zonepath);
             }
             if let Some(uuid) = entry.uuid.filter(|uuid| is_ours && !known.is_of(*uuid)) {
-                // Without the identity file, an attach -F on another host gives the zone another
-                // uuid.
-                let _ = identity::write(&host.root, &zonepath, uuid);
+                // Without the identity file, an attach on another host gives the zone another uuid.
+                let _ = identity::write(&host.root, &entry, &zonepath, uuid);
             }
         }
         match verb.admission(state) {
@@ -623,15 +631,18 @@ fn refuse_unknown_root(
     state: State,
     entry: &Entry,
     zonepath: &Path,
+    known: &identity::Known,
 ) -> Result<(), Error> {
     let concerned = matches!(verb, Verb::Install | Verb::Clone)
         || matches!(verb.admission(state), Admission::Refuse(_));
     if state != State::Configured || !concerned || !has_unknown_root(entry, zonepath) {
         return Ok(());
     }
-    let by = identity::read(zonepath)
-        .host
-        .map(|name| format!(" (host {name} used it last)"));
+    if let Some(owner) = known.other_owner() {
+        return Err(Error::Owner(root_of_other(entry, &owner)));
+    }
+    let by = known.last_host();
+    let by = by.map(|name| format!(" (host {name} used it last)"));
     Err(Error::Root(format!(
         "{}/root is there, but was not detached on this host{}: 'zoneadm -z {} attach -F' takes it as it is; do that only when no other host runs the zone.",
         entry.zonepath.display(),
@@ -656,7 +667,12 @@ fn refuse_without_root(verb: Verb, entry: &Entry, zonepath: &Path) -> Result<(),
 
 /// Refuses a verb that uses, changes or removes the root of a zone that another host has attached
 /// since: both hosts may have mounted its file system.
-fn refuse_root_of_other(verb: Verb, state: State, entry: &Entry, owner: &str) -> Result<(), Error> {
+fn refuse_root_of_other(
+    verb: Verb,
+    state: State,
+    entry: &Entry,
+    owner: &identity::Owner,
+) -> Result<(), Error> {
     let uses = match state {
         // A running zone can be halted, but not started again.
         _ if state.is_active() => verb == Verb::Reboot,
@@ -664,19 +680,24 @@ fn refuse_root_of_other(verb: Verb, state: State, entry: &Entry, owner: &str) ->
             verb,
             Verb::Detach | Verb::Halt | Verb::Rctl | Verb::Links | Verb::Verify
         ),
+        State::Configured => verb == Verb::Attach,
         _ => false,
     };
     match uses {
-        true => Err(Error::Root(root_of_other(entry, owner))),
+        true => Err(Error::Owner(root_of_other(entry, owner))),
         false => Ok(()),
     }
 }
 
 /// Returns the message about a zonepath that another host owns.
-pub fn root_of_other(entry: &Entry, owner: &str) -> String {
+pub fn root_of_other(entry: &Entry, owner: &identity::Owner) -> String {
     let (zone, path) = (&entry.name, entry.zonepath.display());
+    let forget = match entry.state {
+        State::Configured => String::new(),
+        _ => format!("'zoneadm -z {zone} detach --lost' forgets the zone here, "),
+    };
     format!(
-        "{path} belongs to host {owner}, which attached the zone after this host did: 'zoneadm -z {zone} detach -F' forgets the zone here, 'zoneadm -z {zone} attach -F' takes it back; do that only when no other host runs the zone."
+        "{path} belongs to host {owner}: {forget}'zoneadm -z {zone} attach --take-over' takes it; do that only when that host is off, fenced, or has lost its storage."
     )
 }
 
@@ -684,7 +705,7 @@ pub fn root_of_other(entry: &Entry, owner: &str) -> String {
 pub fn no_root(entry: &Entry) -> String {
     let (zone, path) = (&entry.name, entry.zonepath.display());
     format!(
-        "{path}/root: no such directory: mount the file system of the zonepath; if the zone is another host's now: 'zoneadm -z {zone} detach -F'; if its root is lost: 'zoneadm -z {zone} mark incomplete', then uninstall it."
+        "{path}/root: no such directory: mount the file system of the zonepath; if the zone is another host's now: 'zoneadm -z {zone} detach --lost'; if its root is lost: 'zoneadm -z {zone} mark incomplete', then uninstall it."
     )
 }
 

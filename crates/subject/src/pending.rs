@@ -246,7 +246,7 @@ pub fn remove(zonepath: &Path, uuid: Option<Uuid>, folder: KeepFolder) -> Result
             }
         }
         storage::driver_at(zonepath)?.destroy(zonepath)?;
-        let marks = [MOVING, identity::FILE];
+        let marks = [MOVING, identity::FILE, identity::LOCK];
         for entry in &entries {
             let name = entry.file_name();
             if NOT_REMOVED.iter().chain(&marks).all(|kept| name != **kept) {
@@ -255,7 +255,7 @@ pub fn remove(zonepath: &Path, uuid: Option<Uuid>, folder: KeepFolder) -> Result
             }
         }
         // The marks say that the folder belongs to this zone, so they are removed last.
-        for mark in [identity::FILE, MOVING] {
+        for mark in [identity::LOCK, identity::FILE, MOVING] {
             sys::crash::point();
             store::atomic::remove(&zonepath.join(mark))?;
         }
@@ -320,8 +320,9 @@ mod tests {
                 uuid: Some(UUID.parse().unwrap()),
                 ..Entry::configured(zone.clone(), "/zones/web".into())
             };
+            let stored = entry.clone();
             index::update(&root, |index| {
-                index.put(entry);
+                index.put(stored);
                 index.begin(Pending::Move {
                     zone: zone.clone(),
                     way,
@@ -336,7 +337,8 @@ mod tests {
                 zone,
             };
             killed.dataset("/zones/web");
-            identity::write(&killed.root, &killed.path("/zones/web"), uuid()).unwrap();
+            let zonepath = killed.path("/zones/web");
+            identity::write(&killed.root, &entry, &zonepath, uuid()).unwrap();
             killed
         }
 

@@ -23,6 +23,7 @@ use crate::executor::{self, Outcome};
 use crate::inventory::{self, System};
 use crate::verify;
 use host::{Error, Host};
+use subject::identity::{self, Claim, Identity};
 use subject::{DETACHED, Start, Subject, UNPACKING};
 
 use compare::Comparison;
@@ -57,6 +58,8 @@ pub(crate) type Filler<'a> = &'a mut dyn FnMut(&Path) -> Result<(), Error>;
 pub struct Options {
     /// True if packages are not compared (`-F`).
     pub force: bool,
+    /// True if the zonepath is taken from the host that owns it (`--take-over`).
+    pub take_over: bool,
     /// The packages to update.
     pub update: Update,
     /// The source of the root if the root is not in the zonepath yet: `-a archive` or `-d
@@ -158,7 +161,7 @@ fn attach_with(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Outcome, Error> {
     let is_new = options.source.is_some() || filler.is_some();
-    let mut subject = match admit(host, zone, options.force || is_new)? {
+    let mut subject = match admit(host, zone, options, is_new)? {
         Start::Go(subject) => subject,
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
@@ -194,7 +197,9 @@ fn attach_with(
         // ignored, because the first error is reported.
         let _ = driver_at(&path).and_then(|driver| driver.destroy(&path));
         let _ = store::xml::manifest::remove(&path);
-        let _ = store::atomic::remove(&path.join(UNPACKING));
+        for mark in [UNPACKING, identity::FILE, identity::LOCK] {
+            let _ = store::atomic::remove(&path.join(mark));
+        }
         if !had_folder {
             let _ = fs::remove_dir(&path);
         }
@@ -212,14 +217,22 @@ pub(crate) fn is_stored(host: &Host, zone: &ZoneName) -> bool {
     entry.is_some_and(|entry| entry.state == State::Installed)
 }
 
-fn admit(host: &Host, zone: &ZoneName, without_manifest: bool) -> Result<Start, Error> {
+fn admit(host: &Host, zone: &ZoneName, options: &Options, is_new: bool) -> Result<Start, Error> {
+    let without_manifest = options.force || options.take_over || is_new;
     match Subject::admit(host, zone, Verb::Attach) {
         // A root that the administrator put into the zonepath by hand has no manifest, so its zone
         // looks like an incomplete one.
         Err(error) if error.is_refusal() && without_manifest => {
-            match Subject::admit_forced(host, zone, Verb::Attach)? {
-                Some(subject) => Ok(Start::Go(Box::new(subject))),
-                None => Err(error),
+            let Some(subject) = Subject::admit_forced(host, zone, Verb::Attach)? else {
+                return Err(error);
+            };
+            let owner = identity::owner_against_attach(&host.root, &subject.zonepath)?;
+            match owner.filter(|_| !options.take_over) {
+                Some(owner) => {
+                    let text = subject::root_of_other(&subject.entry, &owner);
+                    Err(Error::Owner(text))
+                }
+                None => Ok(Start::Go(Box::new(subject))),
             }
         }
         other => other,
@@ -265,6 +278,8 @@ fn fill(
     run(host, subject, config, &plan, progress)
 }
 
+/// Attaches the root in the zonepath. This host owns the zonepath before anything in it changes,
+/// also if it is killed later: the same command then continues.
 fn attach_root(
     host: &Host,
     subject: &mut Subject,
@@ -274,10 +289,60 @@ fn attach_root(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Outcome, Error> {
     let path = subject.zonepath.clone();
+    let manifest = Manifest::load(&path.join(DETACHED))?;
+    let file = identity::read(&path);
+    let uuid = uuid_for(subject, manifest.as_ref(), &file)?;
+    let rule = match options.take_over {
+        true => Claim::TakeOver,
+        false => Claim::Free,
+    };
+    let former = identity::claim(&host.root, &subject.entry, &path, uuid, rule)?;
+    // Addresses of the pool, and ids on storage without id maps, come from the slot.
+    let slot = subject.entry.slot.or(file.slot);
+    subject.entry.slot = slot.filter(|slot| {
+        let mut others = subject.index.entries().iter();
+        !others.any(|other| other.name != subject.entry.name && other.slot == Some(*slot))
+    });
+    let attached = attach_owned(
+        host,
+        subject,
+        config,
+        options,
+        (manifest, uuid),
+        updater,
+        progress,
+    );
+    match attached {
+        Ok(outcome) => {
+            if let Some(warning) = identity::other_configuration(&subject.entry, &file, config) {
+                progress(&warning);
+            }
+            Ok(outcome)
+        }
+        Err(error) => {
+            if !is_stored(host, &subject.entry.name) {
+                // The first error is reported. A file that stays says that this host is the owner,
+                // and the same command accepts that.
+                let _ = former.restore();
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Attaches the root in a zonepath that this host owns.
+fn attach_owned(
+    host: &Host,
+    subject: &mut Subject,
+    config: &Config,
+    options: &Options,
+    (manifest, uuid): (Option<Manifest>, Uuid),
+    updater: Updater<'_>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Outcome, Error> {
+    let path = subject.zonepath.clone();
     packages::clear(host, subject)?;
     update::recover(&path)?;
-    let manifest = Manifest::load(&path.join(DETACHED))?;
-    let uuid = uuid_for(subject, manifest.as_ref())?;
     let stands = driver_at(&path)?.stack(&path)?;
     if let Some(missing) = stands.lowers.iter().find(|layer| !layer.exists()) {
         return Err(Error::Refused(format!(
@@ -285,14 +350,14 @@ fn attach_root(
             missing.display()
         )));
     }
-    if options.force {
+    if options.force || (options.take_over && options.update == Update::No) {
         let steps = vec![Step::MarkForced { path: path.clone() }];
         finish(host, subject, config, steps, uuid, progress)?;
         return Ok(Outcome::Done);
     }
     if let Some(manifest) = &manifest {
         refuse_brand(config, &manifest.config)?;
-    } else if options.source.is_none() {
+    } else if options.source.is_none() && !options.take_over {
         return Err(Error::Refused(format!(
             "{}/{DETACHED}: no such file: the zone was not detached; attach -F takes it as it is.",
             subject.entry.zonepath.display()
@@ -380,12 +445,15 @@ fn run(
 }
 
 /// Returns the uuid that the zone had before, or a new uuid if another zone of this host has it.
-fn uuid_for(subject: &Subject, manifest: Option<&Manifest>) -> Result<Uuid, Error> {
-    let known = subject
-        .entry
+fn uuid_for(
+    subject: &Subject,
+    manifest: Option<&Manifest>,
+    file: &Identity,
+) -> Result<Uuid, Error> {
+    let known = file
         .uuid
-        .or(manifest.and_then(|manifest| manifest.uuid))
-        .or(subject::identity::read(&subject.zonepath).uuid);
+        .or(subject.entry.uuid)
+        .or(manifest.and_then(|manifest| manifest.uuid));
     let taken = |uuid: Uuid| {
         let holder = subject.index.by_uuid(uuid);
         holder.is_some_and(|entry| entry.name != subject.entry.name)

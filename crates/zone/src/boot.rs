@@ -22,7 +22,7 @@ use platform::controls;
 use platform::kind::{self, BootFacts, ResumeOptions};
 use platform::views;
 use subject::{Start, Subject};
-use subject::{assembled, away};
+use subject::{assembled, away, identity};
 
 pub use hand_over::give_root;
 pub use host::spawn::{AGAIN, LOCK_OF_AGAIN};
@@ -168,6 +168,16 @@ fn start_admitted(
         false => None,
     };
     refuse(host, subject, &config, verb, &options)?;
+    // No other host takes the zonepath over until the zone runs.
+    let _hold = match dry_run {
+        true => None,
+        false => Some(identity::hold_if_shared(&subject.zonepath)?),
+    };
+    if !dry_run && !is_ready {
+        identity::refuse_other(&host.root, &subject.entry, &subject.zonepath)?;
+        // A full disk must not prevent the boot. The next boot tries again.
+        let _ = identity::store_configuration(&subject.entry, &subject.zonepath, &config);
+    }
     let prepared = match !dry_run && subject.state == State::Installed {
         true => prepare(host, subject, &config, &options)?,
         false => Prepared::default(),

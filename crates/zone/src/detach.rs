@@ -55,7 +55,10 @@ pub fn detach(
         verb: Verb::Detach,
         steps: vec![
             Step::WriteManifest { path: path.clone() },
-            Step::Sync { path },
+            Step::Sync { path: path.clone() },
+            // A kill after this step leaves an installed zone without an owner: the next command of
+            // this host owns it again, unless another host has attached it.
+            Step::ReleaseZonepath { path },
             // The zone keeps its uuid and its ids, because no other zone may have them while its
             // root exists.
             Step::Record {
@@ -80,20 +83,20 @@ pub fn detach(
 /// Fails with [`Error::Refused`] if the root is here and `force` is set, or if the root is not here
 /// and `force` is not set.
 fn refuse_or_forget(host: &Host, subject: &Subject, force: bool) -> Result<bool, Error> {
-    let owner = identity::other_owner(&host.root, &subject.zonepath);
+    let owner = identity::other_owner(&host.root, &subject.zonepath)?;
     let is_elsewhere = owner.is_some() || subject::lacks_root(&subject.zonepath);
     match (force, is_elsewhere) {
         (true, true) => Ok(true),
         (true, false) => Err(Error::Refused(format!(
-            "{}/root is here: detach it without -F.",
+            "{}/root is here: detach it without --lost (-F).",
             subject.entry.zonepath.display()
         ))),
         (false, true) => {
             let entry = &subject.entry;
-            Err(Error::Refused(match owner {
-                Some(owner) => subject::root_of_other(entry, &owner),
-                None => subject::no_root(entry),
-            }))
+            Err(match owner {
+                Some(owner) => Error::Owner(subject::root_of_other(entry, &owner)),
+                None => Error::Root(subject::no_root(entry)),
+            })
         }
         (false, false) => Ok(false),
     }

@@ -23,7 +23,7 @@ use host::flatten;
 use host::outcome::AnyError;
 use host::undo::UndoStack;
 use host::{Error, Host};
-use subject::{FORCED, UNPACKING};
+use subject::{FORCED, UNPACKING, identity};
 
 use steps::{clone_dataset, mark_unpacking};
 use zonepath::{make_zonepath, remove_zonepath};
@@ -95,6 +95,14 @@ pub(crate) fn record_all(host: &Host, entries: Vec<Entry>) -> Result<(), store::
         let wanted = entries.iter().filter(|entry| needs_ids(entry)).count();
         let mut slots = index.free_slots(wanted)?.into_iter();
         for mut entry in entries {
+            // An attach asks for the range that the zone had on another host.
+            let slot = entry.slot;
+            let is_new =
+                slot.is_some() && index.find(&entry.name).is_none_or(|own| own.slot != slot);
+            let is_taken = is_new && index.entries().iter().any(|other| other.slot == slot);
+            if is_taken {
+                entry.slot = index.free_slots(1)?.into_iter().next();
+            }
             if needs_ids(&entry) {
                 entry.slot = slots.next();
             }
@@ -274,6 +282,11 @@ impl Work<'_> {
             }
             Step::Unpack { root, options } => self.unpack(root, options),
             Step::WriteManifest { path } => self.write_manifest(path, step.to_string(), undo),
+            Step::ReleaseZonepath { path } => {
+                let former = identity::release(&self.host.root, &self.entry, path)?;
+                undo.push(step.to_string(), move || Ok(former.restore()?));
+                Ok(())
+            }
             Step::RemoveManifest { path } => Ok(manifest::remove(path)?),
             Step::MarkForced { path } => Ok(fs::write(path.join(FORCED), FORCED_TEXT)?),
             Step::FollowHost { path } => Ok(update::follow(

@@ -82,6 +82,7 @@ pub fn import(
         configure(host, &config)?;
     }
     let attaching = attach::Options {
+        take_over: false,
         force: options.force,
         update: options.update,
         source: Some(["-a".to_owned(), path.to_string_lossy().into_owned()]),

@@ -13,7 +13,7 @@ use host::error::is_full;
 use host::{Error, Host};
 use platform::kind;
 use subject::network::Records;
-use subject::{Start, Subject};
+use subject::{Start, Subject, identity};
 
 /// A locked zone that is about to be uninstalled.
 #[derive(Debug)]
@@ -147,6 +147,9 @@ fn carry_out(
     record: &mut dyn FnMut(Entry) -> Result<(), store::Error>,
 ) -> Result<(), Error> {
     let zone = &subject.entry.name;
+    // No other host becomes the owner while the root is removed.
+    let _hold = identity::hold(&subject.zonepath)?;
+    identity::refuse_other(&host.root, &subject.entry, &subject.zonepath)?;
     subject::settle(host, zone)?;
     // This also clears the control groups of a zone without a record, because zoneadmd may have
     // died before it wrote the record.

@@ -135,10 +135,12 @@ function __zoneadm_suboptions
         case move
             printf '%s\t%s\n' -n 'show what would be done'
         case detach
-            printf '%s\t%s\n' -F 'forgets a zone whose root is not here, as another host has its storage now'
+            printf '%s\t%s\n' -F 'do not ask'
+            printf '%s\t%s\n' --lost 'or -F: forgets a zone whose root is not here or that another host owns now;'
             printf '%s\t%s\n' -n 'prints the manifest and changes nothing'
         case attach
-            printf '%s\t%s\n' -F 'does not compare packages'
+            printf '%s\t%s\n' --take-over 'takes the zone from the host that owns it, with -u or without a'
+            printf '%s\t%s\n' -F 'does not compare packages; also takes a root that was never detached'
             printf '%s\t%s\n' -u 'updates packages that are too old; downgrades none'
             printf '%s\t%s\n' -U 'updates all packages'
             printf '%s\t%s\n' -a 'the root is in an archive, as zoneadm export makes it'

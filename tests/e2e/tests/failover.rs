@@ -33,10 +33,10 @@ fn the_root_of_a_host_that_died_is_taken_over_and_never_removed() {
     assert_eq!(next.state("web"), "configured");
     for words in [&["boot"][..], &["install"], &["uninstall", "-F"]] {
         next.on("web", words)
-            .mentions(1, "'zoneadm -z web attach -F' takes it as it is");
+            .mentions(1, "'zoneadm -z web attach --take-over' takes it");
     }
     assert!(to.join("root").exists());
-    next.on("web", &["attach", "-F"]).quiet();
+    next.on("web", &["attach", "--take-over"]).quiet();
     assert_eq!(next.state("web"), "installed");
     assert_eq!(uuid(&next), was, "the uuid, from which addresses come");
     next.boot("web");
@@ -51,9 +51,9 @@ fn the_root_of_a_host_that_died_is_taken_over_and_never_removed() {
     }
     assert_eq!(died.state("web"), "installed");
     assert!(from.exists(), "the mount point");
-    next.on("web", &["detach", "-F"])
-        .mentions(1, "/zones/web/root is here: detach it without -F.");
-    died.on("web", &["detach", "-F"]).quiet();
+    next.on("web", &["detach", "--lost"])
+        .mentions(1, "/zones/web/root is here: detach it without --lost (-F).");
+    died.on("web", &["detach", "--lost"]).quiet();
     assert_eq!(died.state("web"), "configured");
     assert_eq!(uuid(&died), was);
     assert!(from.exists(), "the mount point");
@@ -61,7 +61,7 @@ fn the_root_of_a_host_that_died_is_taken_over_and_never_removed() {
     // The storage moves back.
     fs::remove_dir(&from).unwrap();
     fs::rename(&to, &from).unwrap();
-    died.on("web", &["attach", "-F"]).quiet();
+    died.on("web", &["attach", "--take-over"]).quiet();
     assert_eq!(uuid(&died), was);
     // A root that is lost for good needs an explicit option.
     fs::create_dir(&to).unwrap();
@@ -115,31 +115,34 @@ fn a_zonepath_on_shared_storage_is_used_by_the_host_that_attached_it_last() {
         assert!(host.top("web").join("etc").exists());
     };
 
-    second.on("web", &["attach", "-F"]).quiet();
+    second
+        .on("web", &["attach", "-F"])
+        .mentions(1, "zone 'web': /zones/web belongs to host ");
+    second.on("web", &["attach", "--take-over"]).quiet();
     refuses(&first);
     second.boot("web");
     second.halt("web");
 
     // The first host forgets the zone, and attaches it again later.
-    first.on("web", &["detach", "-F"]).quiet();
+    first.on("web", &["detach", "--lost"]).quiet();
     assert_eq!(first.state("web"), "configured");
     first
         .on("web", &["boot"])
-        .mentions(1, "'zoneadm -z web attach -F' takes it as it is");
-    first.on("web", &["attach", "-F"]).quiet();
+        .mentions(1, "'zoneadm -z web attach --take-over' takes it");
+    first.on("web", &["attach", "--take-over"]).quiet();
     refuses(&second);
     first.boot("web");
     first.halt("web");
 
-    // Without detach -F, and while the zone runs elsewhere, the zone can only be halted there.
-    second.on("web", &["attach", "-F"]).quiet();
+    // Without detach --lost, and while the zone runs elsewhere, the zone can only be halted there.
+    second.on("web", &["attach", "--take-over"]).quiet();
     second.boot("web");
-    first.on("web", &["attach", "-F"]).quiet();
+    first.on("web", &["attach", "--take-over"]).quiet();
     second
         .on("web", &["reboot"])
         .mentions(1, "belongs to host ");
     assert_eq!(second.state("web"), "running");
     second.halt("web");
     refuses(&second);
-    second.on("web", &["detach", "-F"]).quiet();
+    second.on("web", &["detach", "--lost"]).quiet();
 }

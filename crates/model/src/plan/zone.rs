@@ -291,6 +291,11 @@ pub enum Step {
         /// The zonepath of the zone.
         path: PathBuf,
     },
+    /// Stores that no host owns the zonepath.
+    ReleaseZonepath {
+        /// The zonepath of the zone.
+        path: PathBuf,
+    },
     /// Removes SUNWdetached.xml from the zonepath.
     RemoveManifest {
         /// The zonepath of the zone.
@@ -500,6 +505,9 @@ impl fmt::Display for Step {
             }
             Self::WriteManifest { path } => {
                 write!(f, "write {}/SUNWdetached.xml", path.display())
+            }
+            Self::ReleaseZonepath { path } => {
+                write!(f, "record that no host owns {}", path.display())
             }
             Self::RemoveManifest { path } => {
                 write!(f, "remove {}/SUNWdetached.xml", path.display())

@@ -155,6 +155,7 @@ fn anew(
         import::configure(host, &config)?;
     }
     let attaching = attach::Options {
+        take_over: false,
         force: options.force,
         update: options.update,
         source: None,

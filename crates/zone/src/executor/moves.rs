@@ -29,7 +29,8 @@ pub(super) fn begin(
     let (root, zone) = (&work.host.root, &work.entry.name);
     let uuid = work.entry.uuid.ok_or("the zone has no uuid in the index")?;
     // After a kill, this file tells which folder is the zone's.
-    identity::write(root, &root.path(&work.entry.zonepath), uuid)?;
+    let zonepath = root.path(&work.entry.zonepath);
+    identity::write(root, &work.entry, &zonepath, uuid)?;
     let pending = Pending::Move {
         zone: zone.clone(),
         way: match (copy, to.symlink_metadata().is_ok()) {

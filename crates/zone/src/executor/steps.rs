@@ -162,7 +162,8 @@ impl Work<'_> {
             // becomes this file when the clone is stored.
             if !zonepath.join(UNFINISHED).exists() {
                 // An error is ignored, because the next command that reads the zone tries again.
-                let _ = subject::identity::write(&self.host.root, &zonepath, uuid);
+                let root = &self.host.root;
+                let _ = subject::identity::write(root, &self.entry, &zonepath, uuid);
             }
         }
         Ok(())

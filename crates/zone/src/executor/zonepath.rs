@@ -15,8 +15,9 @@ use subject::{FORCED, UNFINISHED, UNPACKING};
 use subject::{arrived, assembled, away, pending};
 
 /// Files in a zonepath that describe the zone or its state.
-const MARKS: [&str; 10] = [
+const MARKS: [&str; 11] = [
     subject::identity::FILE,
+    subject::identity::LOCK,
     UNFINISHED,
     UNPACKING,
     FORCED,

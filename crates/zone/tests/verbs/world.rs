@@ -375,6 +375,7 @@ impl World {
             Act::Attach(zone) => {
                 set("attach");
                 let options = attach::Options {
+                    take_over: false,
                     force: true,
                     ..attach::Options::default()
                 };
