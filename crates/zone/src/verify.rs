@@ -1,5 +1,6 @@
 //! `zoneadm verify`: checks that a zone could run on this host, and changes nothing.
 
+mod compared;
 pub(crate) mod labels;
 mod sources;
 

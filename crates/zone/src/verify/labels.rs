@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use label::{Label, Relation};
@@ -13,9 +12,9 @@ use model::plan::DeviceNode;
 use model::{Config, ZoneName, privilege};
 use store::index::Index;
 use store::{lock, xml};
-use sys::mountinfo::Mount;
 
-use super::sources::{Looked, closed_folders};
+use super::compared::Compared;
+use super::sources::closed_folders;
 use host::{Error, Host, devices};
 use subject::layer_folders;
 
@@ -74,35 +73,70 @@ pub(super) fn problems(host: &Host, index: &Index, config: &Config) -> Vec<Strin
         return Vec::new();
     };
     let mut lines = of_zone(config);
-    let mut compared = Compared {
-        looked: Looked::default(),
-        mounts: sys::mountinfo::own().unwrap_or_default(),
+    let mut compared = match Compared::new() {
+        Ok(compared) => compared,
+        Err(why) => {
+            lines.push(format!("could not verify {LABEL}: {why}"));
+            return lines;
+        }
     };
     let nodes: Vec<DeviceNode> = devices::nodes(config.device_patterns());
     lines.extend(of_folders(host, index, config, &mut compared));
-    for entry in index.entries() {
-        let zone = &entry.name;
-        if zone == config.name() {
-            continue;
+    let others = index.entries().iter().map(|entry| &entry.name);
+    for zone in others.filter(|zone| !zone.is_global() && *zone != config.name()) {
+        for other in configurations(host, zone, &mut lines) {
+            let relation = other.label().map(|other| label.relation(other));
+            let theirs = || devices::nodes(other.config.device_patterns());
+            if !nodes.is_empty() && (relation != Some(Relation::Equal) || other.runs) {
+                lines.extend(of_devices(&nodes, &theirs(), zone));
+            }
+            if relation == Some(Relation::Equal) {
+                continue;
+            }
+            let name = described(zone, other.label());
+            lines.extend(of_file_systems(config, &other.config, &name, &mut compared));
+            lines.extend(of_datasets(config, &other.config, &name));
         }
-        // The verify of the other zone reports why its configuration cannot be read.
-        let Ok(other) = xml::load(&host.root, zone) else {
-            continue;
-        };
-        let relation = other.label().map(|other| label.relation(other));
-        let runs = || xml::load_running(&host.root, zone).is_ok();
-        let theirs = || devices::nodes(other.device_patterns());
-        if !nodes.is_empty() && (relation != Some(Relation::Equal) || runs()) {
-            lines.extend(of_devices(&nodes, &theirs(), zone));
-        }
-        if relation == Some(Relation::Equal) {
-            continue;
-        }
-        let name = described(zone, other.label());
-        lines.extend(of_file_systems(config, &other, &name, &mut compared));
-        lines.extend(of_datasets(config, &other, &name));
     }
     lines
+}
+
+/// A configuration with which another zone runs, or will run.
+struct Other {
+    config: Config,
+    runs: bool,
+}
+
+impl Other {
+    fn label(&self) -> Option<Label> {
+        self.config.label()
+    }
+}
+
+/// Returns the configuration with which a zone runs, and its stored configuration, which may be
+/// another one. A configuration that cannot be read is a problem: the zone could share anything.
+fn configurations(host: &Host, zone: &ZoneName, lines: &mut Vec<String>) -> Vec<Other> {
+    let mut unreadable = |error: &store::Error| {
+        lines.push(format!(
+            "could not verify {LABEL}: the configuration of zone {zone} cannot be compared: {}",
+            host::flatten(error)
+        ));
+    };
+    let mut found = Vec::new();
+    match xml::load_running(&host.root, zone) {
+        Ok(config) => found.push(Other { config, runs: true }),
+        Err(store::Error::NoSuchZone(_)) => {}
+        Err(error) => unreadable(&error),
+    }
+    match xml::load(&host.root, zone) {
+        Ok(config) if found.iter().any(|other| other.config == config) => {}
+        Ok(config) => found.push(Other {
+            config,
+            runs: false,
+        }),
+        Err(error) => unreadable(&error),
+    }
+    found
 }
 
 fn described(zone: &ZoneName, label: Option<Label>) -> String {
@@ -259,132 +293,5 @@ fn is_read_only(fs: &FileSystem) -> bool {
     fs.options.iter().any(|option| option == "ro")
 }
 
-/// The facts by which folders are compared.
-struct Compared {
-    looked: Looked,
-    mounts: Vec<Mount>,
-}
-
-impl Compared {
-    /// Returns the relation between two paths as a verb; `None` if they do not overlap. A bind mount
-    /// gives a folder another path and other parents, so the paths in the file system are compared
-    /// in addition to names and inodes.
-    fn relation(&mut self, path: &Path, other: &Path) -> Option<&'static str> {
-        let found = self.looked.relation(path, other);
-        found.or_else(|| {
-            let (path, other) = (self.in_file_system(path)?, self.in_file_system(other)?);
-            match path.0 == other.0 {
-                true if path.1.starts_with(&other.1) => Some("lies in"),
-                true if other.1.starts_with(&path.1) => Some("contains"),
-                _ => None,
-            }
-        })
-    }
-
-    /// Returns the file system of a path, and the path in this file system.
-    fn in_file_system(&self, path: &Path) -> Option<(Vec<u8>, std::path::PathBuf)> {
-        let path = path.canonicalize().ok()?;
-        let holds = |mount: &&Mount| path.starts_with(&mount.point);
-        // Of the mounts at one point, the last one is visible.
-        let mount = self
-            .mounts
-            .iter()
-            .filter(holds)
-            .max_by_key(|mount| mount.point.components().count())?;
-        let device = rustix::fs::stat(&mount.point).ok()?.st_dev;
-        let rest = path.strip_prefix(&mount.point).ok()?;
-        let inside = match rest.as_os_str().as_bytes() {
-            [] => mount.root.clone(),
-            _ => mount.root.join(rest),
-        };
-        Some((device.to_le_bytes().to_vec(), inside))
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use model::config::Resource;
-    use model::table;
-
-    use super::*;
-
-    fn zone(name: &str, label: &str, fs: &[(&Path, &str)]) -> Config {
-        let mut config = Config::new(name.parse().unwrap());
-        config.set(LABEL, label).unwrap();
-        for (source, options) in fs {
-            let mut one = Resource::new(table::resource("fs").unwrap());
-            one.set("dir", "/data").unwrap();
-            one.set("special", source.to_str().unwrap()).unwrap();
-            one.set("type", "lofs").unwrap();
-            if !options.is_empty() {
-                one.set("options", options).unwrap();
-            }
-            config.add(one).unwrap();
-        }
-        config
-    }
-
-    const LOW: &str = "0x0002-08-00";
-    const HIGH: &str = "0x0004-08-68";
-    const ASIDE: &str = "0x0004-08-10";
-
-    #[test]
-    fn files_are_copied_to_equal_and_higher_labels_only() {
-        let (low, high) = (zone("low", LOW, &[]), zone("high", HIGH, &[]));
-        let (aside, plain) = (zone("aside", ASIDE, &[]), Config::new("x".parse().unwrap()));
-        for (from, to, admitted) in [
-            (&low, &low, true),
-            (&low, &high, true),
-            (&high, &low, false),
-            (&high, &aside, false),
-            (&aside, &high, false),
-            (&high, &plain, false),
-            (&plain, &low, true),
-        ] {
-            assert_eq!(
-                admit_copy(from, to).is_ok(),
-                admitted,
-                "{} {}",
-                from.name(),
-                to.name()
-            );
-        }
-    }
-
-    #[test]
-    fn two_labels_share_no_folder_that_one_of_them_can_write_to() {
-        let folder = tempfile::tempdir().unwrap();
-        let inner = folder.path().join("inner");
-        std::fs::create_dir(&inner).unwrap();
-        let link = folder.path().join("link");
-        std::os::unix::fs::symlink(&inner, &link).unwrap();
-        let mut compared = Compared {
-            looked: Looked::default(),
-            mounts: sys::mountinfo::own().unwrap_or_default(),
-        };
-        for (ours, our_options, theirs, their_options, refused) in [
-            (folder.path(), "", inner.as_path(), "", true),
-            (&inner, "", folder.path(), "ro", true),
-            (&inner, "ro", folder.path(), "", true),
-            (&link, "", &inner, "", true),
-            (&inner, "ro", &inner, "ro", false),
-        ] {
-            let low = zone("low", LOW, &[(ours, our_options)]);
-            let high = zone("high", HIGH, &[(theirs, their_options)]);
-            let lines = of_file_systems(&low, &high, "zone high", &mut compared);
-            assert_eq!(!lines.is_empty(), refused, "{ours:?} {theirs:?} {lines:?}");
-        }
-    }
-
-    #[test]
-    fn a_label_needs_the_whole_filter() {
-        let mut config = zone("low", LOW, &[]);
-        assert_eq!(of_zone(&config), [""; 0]);
-        config
-            .set("limitpriv", "default,sys_unfiltered,proc_io_uring")
-            .unwrap();
-        let lines = of_zone(&config);
-        assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[0].contains("remove sys_unfiltered"), "{lines:?}");
-    }
-}
+mod tests;
