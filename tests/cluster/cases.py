@@ -158,6 +158,46 @@ zonecfg -z web export | grep -q drifted""")
     return Row("configuration drift", back - began, None, f"{target} had another configuration; the cluster's was taken")
 
 
+def failover_command(world):
+    """zonecluster: from an installed zone to one that fails over, and back."""
+    settle(world)
+
+    def command(words, good=True):
+        said = world.hosts.execute("host1", f"zonecluster {words}; echo status $?")
+        expect(said.endswith("status 0\n") == good, f"zonecluster {words}: {said}")
+        return said
+
+    world.install("app")
+    add = "add -d /shared/lun-app.img -o loop -p 'test -s /run/app.pid' -H host1,host2 app"
+    world.hosts.switch_works = False
+    try:
+        said = command(add, good=False)
+        expect("does not answer" in said, f"added without a fence device: {said}")
+    finally:
+        world.hosts.switch_works = True
+    expect("<group id=\"g-app\">" in command(add.replace("add", "add -n", 1)), "-n prints no group")
+    expect("g-app" not in world.hosts.execute("host1", "cibadmin --query"), "-n has changed the cluster")
+    began = time.time()
+    command(add)
+    back, now_on = world.wait_back("app", began)
+    seconds = time.time() - began
+    expect(now_on == "host1", f"the zone prefers host1 and runs on {now_on}")
+    expect("has it already" in command(add, good=False), "added twice")
+    expect("No such" in command("update app2", good=False), "updated what is not there")
+    expect("generation 2" in command("update app"), "the generation is not counted")
+    command("move app host2")
+    said = command("status")
+    expect(f"{'app':20} {'host2':20} configured" in said, f"status: {said}")
+    command("evacuate host2")
+    said = command("status")
+    expect(f"{'host2':20} evacuated" in said and f"{'app':20} {'host1':20} running" in said, f"status: {said}")
+    command("return host2")
+    command("remove app")
+    expect("g-app" not in world.hosts.execute("host1", "cibadmin --query"), "something of the zone is left")
+    expect(world.overlaps("app") == 0, "the zone ran twice")
+    return Row("zonecluster add", back - began, None, f"on {now_on}, {seconds:.1f} s in all; then move, evacuate, remove")
+
+
 def storage_late(world):
     host = settle(world)["db"]
     lun, away = (f"{world.hosts.shared}/lun-db.img{end}" for end in ("", ".away"))
@@ -217,7 +257,8 @@ def check_exclusive(world):
 
 
 # The control is the last: it leaves damaged storage behind.
-CASES = (ocf_tester, planned_move, init_killed, host_killed, link_cut, dead_fence, returning_host, configuration_drift, storage_late)
+CASES = (ocf_tester, planned_move, init_killed, host_killed, link_cut, dead_fence, returning_host, configuration_drift, failover_command,
+         storage_late)
 LONG_CASES = (random_faults,)
 
 

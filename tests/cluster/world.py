@@ -12,7 +12,8 @@ from hosts import HERE, NUMBERS, Hosts, run
 
 # Zones, the host on which each prefers to run, and its address.
 ZONES = {"web": "host1", "db": "host2"}
-ADDRESSES = {"web": "10.66.0.50", "db": "10.66.0.51"}
+# app is put into the cluster by a case.
+ADDRESSES = {"web": "10.66.0.50", "db": "10.66.0.51", "app": "10.66.0.52"}
 LUN_BYTES = 256 * 1024 * 1024
 READY_TIMEOUT = 90.0
 PING_INTERVAL = 0.05
@@ -71,7 +72,7 @@ class World:
         """Makes the zones on their storage, and starts the hosts with the cluster."""
         for number in NUMBERS:
             self.hosts.prepare(number)
-        for zone in ZONES:
+        for zone in ADDRESSES:
             path = f"{self.hosts.shared}/lun-{zone}.img"
             with open(path, "wb") as lun:
                 lun.truncate(LUN_BYTES)
@@ -81,12 +82,18 @@ class World:
         self.hosts.wait_for(1, "boot")
         for zone in ZONES:
             self.install(zone)
+            self.hosts.execute("host1", f"""set -e
+zonecfg -z {zone} export >/zones/{zone}/cluster.cfg
+zoneadm -z {zone} detach
+umount /zones/{zone}
+zonecfg -z {zone} delete -F
+""")
         self.agent = self.hosts.execute("host1", TEST_OF_AGENT, check=False)
         self.hosts.off(1)
         self.start()
 
     def install(self, zone):
-        """Installs a zone on its storage, on the first host, and detaches it."""
+        """Installs a zone on its storage, on the first host."""
         with open(f"{self.hosts.shared}/{zone}.cfg", "w", encoding="ascii") as file:
             file.write(config_of(zone))
         shutil.copy(f"{HERE}/rc.zone", f"{self.hosts.shared}/rc.zone")
@@ -98,11 +105,7 @@ zonecfg -z {zone} -f /shared/{zone}.cfg
 zoneadm -z {zone} install
 zoneadm -z {zone} boot
 zlogin {zone} 'cat >/etc/rc.zone; chmod 755 /etc/rc.zone' </shared/rc.zone
-zonecfg -z {zone} export >/zones/{zone}/cluster.cfg
 zoneadm -z {zone} halt
-zoneadm -z {zone} detach
-umount /zones/{zone}
-zonecfg -z {zone} delete -F
 """)
 
     def start(self):
@@ -113,11 +116,11 @@ zonecfg -z {zone} delete -F
             self.hosts.seed(number, text)
         for number in NUMBERS:
             self.hosts.on(number)
-        for zone, address in ADDRESSES.items():
+        for zone in ZONES:
             log = open(f"{self.work}/ping.{zone}", "w", encoding="ascii")
             self.pings[zone] = subprocess.Popen(
                 ["nsenter", "-t", str(self.hosts.network.pid), "-n", "ping", "-n", "-D", "-i", str(PING_INTERVAL),
-                 "-W", "1", address], stdout=log, stderr=subprocess.DEVNULL)
+                 "-W", "1", ADDRESSES[zone]], stdout=log, stderr=subprocess.DEVNULL)
 
     def close(self):
         """Ends everything."""

@@ -28,6 +28,7 @@ const PRINTING: &[(&str, &[&str])] = &[
     ("zonefetch", &["--help"]),
     ("zoneimg", &["help"]),
     ("zoneimg", &["list", "-j"]),
+    ("zonecluster", &["--help"]),
     ("zonename", &[]),
     ("zonename", &["-h"]),
     ("zonep2vchk", &[]),

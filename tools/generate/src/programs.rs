@@ -76,7 +76,7 @@ fn flag(name: &str, argument: Option<Argument>, help: &str) -> Flag {
 
 /// Returns the programs without subcommands. tests/completion compares them with `--help`.
 pub fn plain() -> Vec<Program> {
-    use Argument::{Text, User, Zone};
+    use Argument::{Text, User, Words, Zone};
     let installed = State::ALL
         .into_iter()
         .filter(|state| *state >= State::Installed);
@@ -126,6 +126,21 @@ pub fn plain() -> Vec<Program> {
                 flag("-z", Some(Zone(active.collect())), "processes of this zone"),
             ],
             operand: None,
+            other: None,
+        },
+        Program {
+            name: "zonecluster",
+            flags: vec![
+                flag("-n", None, "add: print, and change nothing"),
+                flag("-d", Some(Text), "add: the device of the zonepath"),
+                flag("-t", Some(Text), "add: the type of its file system"),
+                flag("-o", Some(Text), "add: options of the mount"),
+                flag("-p", Some(Text), "add: the command of the health check"),
+                flag("-H", Some(Text), "add: hosts, the preferred first"),
+            ],
+            operand: Some(Words(&[
+                "add", "update", "remove", "status", "move", "evacuate", "return",
+            ])),
             other: None,
         },
         Program {

@@ -1,0 +1,207 @@
+//! The command line.
+
+use anyhow::{Context as _, bail};
+use cluster::Failover;
+use lexopt::prelude::*;
+
+/// The help.
+pub const USAGE: &str = "\
+usage: zonecluster add [-n] -d DEVICE [-t TYPE] [-o OPTIONS] [-p PROBE] [-H HOST,...] ZONE
+       zonecluster update ZONE
+       zonecluster remove ZONE
+       zonecluster status
+       zonecluster move ZONE [HOST]
+       zonecluster evacuate HOST
+       zonecluster return HOST
+
+Has Pacemaker run zones that fail over between the hosts of a cluster.
+
+  add       put an installed, halted zone under Pacemaker. Its zonepath is the mount point
+            of DEVICE on this host. Refuses without a fence device that answers for each host
+    -n      print the resources and constraints, and change nothing
+    -d      device of the zonepath's file system, or the export of NFS; each host can mount it
+    -t      type of the file system (ext4)
+    -o      options of the mount
+    -p      command that Pacemaker runs in the zone; the zone is healthy if it ends with 0
+    -H      hosts on which the zone may run, the preferred first (all)
+  update    have the cluster use the zone's configuration of this host, on which it runs
+  remove    stop the zone and take it out of the cluster; its storage stays as it is
+  status    print the zones of the cluster, where they run, and their state on this host
+  move      stop the zone and start it on HOST, or on any other host
+  evacuate  move every zone off HOST, which takes none until 'return'
+  return    let HOST take zones again
+
+Exit status: 0 done, 1 failed or refused, 2 usage.
+
+example: zonecluster add -d /dev/disk/by-id/wwn-0x5000c500 -p 'pg_isready -q' web
+";
+
+/// A command.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `add`; `dry` is -n.
+    Add {
+        /// The zone and its storage. The path is empty: the zone's configuration has it.
+        failover: Failover,
+        /// Print, and change nothing.
+        dry: bool,
+    },
+    /// `update`.
+    Update {
+        /// Name of the zone.
+        zone: String,
+    },
+    /// `remove`.
+    Remove {
+        /// Name of the zone.
+        zone: String,
+    },
+    /// `status`.
+    Status,
+    /// `move`.
+    Move {
+        /// Name of the zone.
+        zone: String,
+        /// The host that gets it.
+        host: Option<String>,
+    },
+    /// `evacuate`.
+    Evacuate {
+        /// Name of the host.
+        host: String,
+    },
+    /// `return`.
+    Return {
+        /// Name of the host.
+        host: String,
+    },
+}
+
+/// Reads the command line. Returns `None` if it asks for help.
+///
+/// # Errors
+/// Fails if it is not as the help says.
+pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
+    let mut words = Vec::new();
+    let mut options: Vec<(char, String)> = Vec::new();
+    let mut dry = false;
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Short('?' | 'h') | Long("help") => return Ok(None),
+            Short('n') => dry = true,
+            Short(option @ ('d' | 't' | 'o' | 'p' | 'H')) => {
+                options.push((option, parser.value()?.string()?));
+            }
+            Value(word) => words.push(word.string()?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (verb, operands) = words
+        .split_first()
+        .context("expected a command, found none")?;
+    if *verb != "add" && (dry || !options.is_empty()) {
+        bail!("{verb}: takes no option");
+    }
+    let command = match (*verb, operands) {
+        ("add", [zone]) => Command::Add {
+            failover: failover(zone, &options)?,
+            dry,
+        },
+        ("update", [zone]) => Command::Update { zone: name(zone)? },
+        ("remove", [zone]) => Command::Remove { zone: name(zone)? },
+        ("status", []) => Command::Status,
+        ("move", [zone]) => Command::Move {
+            zone: name(zone)?,
+            host: None,
+        },
+        ("move", [zone, host]) => Command::Move {
+            zone: name(zone)?,
+            host: Some(name(host)?),
+        },
+        ("evacuate", [host]) => Command::Evacuate { host: name(host)? },
+        ("return", [host]) => Command::Return { host: name(host)? },
+        ("add" | "update" | "remove" | "status" | "move" | "evacuate" | "return", _) => {
+            bail!("{verb}: the operands are not as expected")
+        }
+        _ => bail!("{verb}: no such command"),
+    };
+    Ok(Some(command))
+}
+
+fn failover(zone: &str, options: &[(char, String)]) -> anyhow::Result<Failover> {
+    let of = |wanted| {
+        let mut values = options.iter().filter(|(option, _)| *option == wanted);
+        values.next_back().map(|(_, value)| value.clone())
+    };
+    let hosts = of('H').unwrap_or_default();
+    Ok(Failover {
+        zone: name(zone)?,
+        path: String::new(),
+        device: of('d').context("add: expected -d DEVICE: the storage of the zonepath")?,
+        fstype: of('t').unwrap_or_else(|| "ext4".to_owned()),
+        options: of('o').unwrap_or_default(),
+        probe: of('p').unwrap_or_default(),
+        hosts: hosts
+            .split(',')
+            .filter(|host| !host.is_empty())
+            .map(name)
+            .collect::<anyhow::Result<_>>()?,
+    })
+}
+
+/// Checks the name of a zone or host: it becomes part of ids, and an operand of other programs.
+fn name(word: &str) -> anyhow::Result<String> {
+    let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if word.starts_with(|c: char| c.is_ascii_alphanumeric()) && word.chars().all(good) {
+        return Ok(word.to_owned());
+    }
+    bail!("'{word}': expected the name of a zone or host: letters, digits, - _ and .")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> anyhow::Result<Option<Command>> {
+        parse(lexopt::Parser::from_args(words))
+    }
+
+    #[test]
+    fn reads_the_storage_of_a_zone() {
+        let words = [
+            "add", "-n", "-d", "/dev/x", "-H", "b,a", "-p", "true x", "web",
+        ];
+        let Some(Command::Add { failover, dry }) = parsed(&words).unwrap() else {
+            panic!("expected add");
+        };
+        assert!(dry);
+        assert_eq!(
+            (failover.fstype.as_str(), failover.probe.as_str()),
+            ("ext4", "true x")
+        );
+        assert_eq!(failover.hosts, ["b", "a"]);
+    }
+
+    #[test]
+    fn refuses_what_is_no_name() {
+        for word in ["", "-x", "a b", "a\"b", "../x"] {
+            assert!(parsed(&["remove", "--", word]).is_err(), "{word}");
+        }
+    }
+
+    #[test]
+    fn refuses_wrong_operands() {
+        let wrong: [&[&str]; 6] = [
+            &[],
+            &["add", "web"],
+            &["status", "x"],
+            &["move"],
+            &["move", "-n", "web"],
+            &["fly"],
+        ];
+        for words in wrong {
+            assert!(parsed(words).is_err(), "{words:?}");
+        }
+    }
+}

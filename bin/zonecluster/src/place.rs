@@ -1,0 +1,117 @@
+//! `zonecluster move`, `evacuate` and `return`.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use cluster::{View, group_id};
+
+use crate::call;
+
+/// Time for one zone to stop and start elsewhere.
+const MOVE_TIMEOUT: Duration = Duration::from_secs(240);
+/// Time for all zones of a host to leave it.
+const EVACUATION_TIMEOUT: &str = "1800s";
+
+/// Moves a zone to a host, or to any other.
+pub fn move_zone(name: &str, host: Option<&str>) -> anyhow::Result<()> {
+    let view = call::view()?;
+    let before = view
+        .zone(name)
+        .map(|place| place.hosts.clone())
+        .unwrap_or_default();
+    ensure!(
+        !before.is_empty(),
+        "zone {name}: the cluster does not run it"
+    );
+    if let Some(host) = host {
+        ensure_takes_zones(&view, host)?;
+        if before == [host] {
+            println!("zone {name}: runs on {host} already");
+            return Ok(());
+        }
+    }
+    let group = group_id(name);
+    let mut words = vec!["--move", "--resource", &group];
+    if let Some(host) = host {
+        words.extend(["--node", host]);
+    }
+    call::run("crm_resource", &words)?;
+    let moved = call::wait_until("the move", MOVE_TIMEOUT, |view| {
+        view.zone(name).is_some_and(|place| {
+            place.role == "Started"
+                && place.hosts.len() == 1
+                && host.map_or(place.hosts != before, |host| place.hosts == [host])
+        })
+    });
+    // The move is a constraint, which must not hold for ever.
+    call::run("crm_resource", &["--clear", "--resource", &group])?;
+    if let Some(place) = moved?.zone(name) {
+        println!("zone {name}: runs on {}", place.hosts.join(" "));
+    }
+    Ok(())
+}
+
+/// Moves every zone off a host.
+pub fn evacuate(host: &str) -> anyhow::Result<()> {
+    let view = call::view()?;
+    ensure_takes_zones(&view, host)?;
+    let others = view.nodes.iter().filter(|node| node.name != host);
+    ensure!(
+        others.clone().any(|node| node.online && !node.standby),
+        "{host}: no other host takes zones"
+    );
+    standby(host, "on")?;
+    // Returns when Pacemaker has nothing more to do.
+    call::run("crm_resource", &["--wait", "--timeout", EVACUATION_TIMEOUT])?;
+    let after = call::view()?;
+    for before in view.zones.iter().filter(|place| !place.hosts.is_empty()) {
+        let hosts = after
+            .zone(&before.zone)
+            .map_or(&[][..], |place| &place.hosts);
+        ensure!(
+            !hosts.iter().any(|name| name == host),
+            "zone {}: it still runs on {host}; 'crm_mon -1 -r' tells why",
+            before.zone
+        );
+        if hosts.is_empty() {
+            eprintln!(
+                "zonecluster: zone {}: it is stopped now: no other host can run it",
+                before.zone
+            );
+        }
+    }
+    println!("{host}: no zone of the cluster runs on it");
+    Ok(())
+}
+
+/// Lets a host take zones again.
+pub fn bring_back(host: &str) -> anyhow::Result<()> {
+    let view = call::view()?;
+    ensure!(
+        view.members().iter().any(|name| name == host),
+        "{host}: no host of this cluster"
+    );
+    standby(host, "off")?;
+    println!("{host}: takes zones again; those that left it stay where they are");
+    Ok(())
+}
+
+fn standby(host: &str, value: &str) -> anyhow::Result<()> {
+    let words = ["--node", host, "--name", "standby", "--update", value];
+    call::run("crm_attribute", &words)?;
+    Ok(())
+}
+
+fn ensure_takes_zones(view: &View, host: &str) -> anyhow::Result<()> {
+    let node = view.nodes.iter().find(|node| node.name == host);
+    ensure!(
+        node.is_some(),
+        "{host}: no host of this cluster; it has: {}",
+        view.members().join(" ")
+    );
+    ensure!(
+        node.is_some_and(|node| node.online && !node.standby),
+        "{host}: it is offline or evacuated"
+    );
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! The resources and constraints of a failover zone.
+
+use std::fmt::Write as _;
+
+use quick_xml::escape::escape;
+
+/// Interval of the monitor that looks at the state of the zone, in seconds. The watcher of the agent
+/// tells of the end of a zone at once; this monitor is for a lost watcher.
+const MONITOR_SECONDS: u32 = 10;
+/// Interval of the monitor that runs the probe in the zone, in seconds. Pacemaker demands that two
+/// monitors of a resource have different intervals.
+const PROBE_SECONDS: u32 = 31;
+/// Faults of a zone on a host after which Pacemaker takes another host.
+const MAX_FAULTS: u32 = 5;
+/// Seconds after which Pacemaker forgets a fault, and tries the host again.
+const FAULT_SECONDS: u32 = 600;
+/// Preference of a running zone for the host that it is on. A host that returns does not get it back.
+const STICKINESS: u32 = 100;
+
+/// A zone with the file system of its zonepath.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failover {
+    /// Name of the zone.
+    pub zone: String,
+    /// Mount point of the storage: the zonepath.
+    pub path: String,
+    /// Device, or the export of NFS.
+    pub device: String,
+    /// Type of the file system.
+    pub fstype: String,
+    /// Options of the mount; may be empty.
+    pub options: String,
+    /// Command that tells the health of the zone; may be empty.
+    pub probe: String,
+    /// Hosts on which the zone may run, the preferred first. Empty: all hosts.
+    pub hosts: Vec<String>,
+}
+
+/// Returns the id of the group of a zone.
+pub fn group_id(zone: &str) -> String {
+    format!("g-{zone}")
+}
+
+/// Returns the id of the file system of a zone.
+pub fn storage_id(zone: &str) -> String {
+    format!("storage-{zone}")
+}
+
+/// Returns the id of the resource of a zone.
+pub fn zone_id(zone: &str) -> String {
+    format!("zone-{zone}")
+}
+
+impl Failover {
+    /// Returns the group of the storage and the zone, as XML.
+    pub fn resources(&self) -> String {
+        let (group, storage, zone) = (
+            group_id(&self.zone),
+            storage_id(&self.zone),
+            zone_id(&self.zone),
+        );
+        let config = format!("{}/cluster.cfg", self.path);
+        let mut text = format!("<group id=\"{group}\">");
+        text += &meta(&group, &[("resource-stickiness", &STICKINESS.to_string())]);
+        text += &format!(
+            "<primitive id=\"{storage}\" class=\"ocf\" provider=\"heartbeat\" type=\"Filesystem\">"
+        );
+        let mut values = vec![
+            ("device", self.device.as_str()),
+            ("directory", &self.path),
+            ("fstype", &self.fstype),
+        ];
+        if !self.options.is_empty() {
+            values.push(("options", &self.options));
+        }
+        text += &set("instance_attributes", &format!("{storage}-params"), &values);
+        text += &faults(&storage);
+        text += "<operations>";
+        text += &operation(&storage, "monitor", MONITOR_SECONDS, 40);
+        text += &operation(&storage, "start", 0, 60);
+        text += &operation(&storage, "stop", 0, 60);
+        text += "</operations></primitive>";
+        text +=
+            &format!("<primitive id=\"{zone}\" class=\"ocf\" provider=\"zones\" type=\"Zone\">");
+        let mut values = vec![("zone", self.zone.as_str()), ("config", &config)];
+        if !self.probe.is_empty() {
+            values.push(("probe", &self.probe));
+        }
+        text += &set("instance_attributes", &format!("{zone}-params"), &values);
+        text += &faults(&zone);
+        text += "<operations>";
+        text += &operation(&zone, "monitor", MONITOR_SECONDS, 20);
+        if !self.probe.is_empty() {
+            let id = format!("{zone}-monitor-{PROBE_SECONDS}");
+            let _ = write!(
+                text,
+                "<op id=\"{id}\" name=\"monitor\" interval=\"{PROBE_SECONDS}s\" timeout=\"30s\">{}</op>",
+                set(
+                    "instance_attributes",
+                    &format!("{id}-level"),
+                    &[("OCF_CHECK_LEVEL", "10")]
+                )
+            );
+        }
+        text += &operation(&zone, "start", 0, 120);
+        text += &operation(&zone, "stop", 0, 120);
+        text += "</operations></primitive></group>";
+        text
+    }
+
+    /// Returns the constraints, as XML: the hosts, and no guest or remote nodes. Pacemaker does not
+    /// look for the zone on the nodes that are excluded.
+    pub fn constraints(&self, members: &[String]) -> String {
+        let group = group_id(&self.zone);
+        let mut text = format!(
+            "<rsc_location id=\"{group}-hosts-only\" rsc=\"{group}\" resource-discovery=\"never\">\
+             <rule id=\"{group}-hosts-only-rule\" score=\"-INFINITY\">\
+             <expression id=\"{group}-hosts-only-kind\" attribute=\"#kind\" operation=\"ne\" value=\"cluster\"/>\
+             </rule></rsc_location>"
+        );
+        for host in members {
+            let place = self.hosts.iter().position(|name| name == host);
+            let score = match place {
+                Some(0) => "score=\"50\"".to_owned(),
+                None if !self.hosts.is_empty() => {
+                    "score=\"-INFINITY\" resource-discovery=\"never\"".to_owned()
+                }
+                _ => continue,
+            };
+            let host = escape(host);
+            let _ = write!(
+                text,
+                "<rsc_location id=\"{group}-on-{host}\" rsc=\"{group}\" node=\"{host}\" {score}/>"
+            );
+        }
+        text
+    }
+}
+
+/// Returns the settings of faults for a resource.
+fn faults(id: &str) -> String {
+    let (threshold, timeout) = (MAX_FAULTS.to_string(), format!("{FAULT_SECONDS}s"));
+    meta(
+        id,
+        &[
+            ("migration-threshold", &threshold),
+            ("failure-timeout", &timeout),
+        ],
+    )
+}
+
+fn meta(id: &str, values: &[(&str, &str)]) -> String {
+    set("meta_attributes", &format!("{id}-meta"), values)
+}
+
+fn set(element: &str, id: &str, values: &[(&str, &str)]) -> String {
+    let mut text = format!("<{element} id=\"{id}\">");
+    for (name, value) in values {
+        let _ = write!(
+            text,
+            "<nvpair id=\"{id}-{name}\" name=\"{name}\" value=\"{}\"/>",
+            escape(*value)
+        );
+    }
+    text + &format!("</{element}>")
+}
+
+fn operation(id: &str, name: &str, interval: u32, timeout: u32) -> String {
+    format!(
+        "<op id=\"{id}-{name}-{interval}\" name=\"{name}\" interval=\"{interval}s\" timeout=\"{timeout}s\"/>"
+    )
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn web() -> Failover {
+        Failover {
+            zone: "web".into(),
+            path: "/zones/web".into(),
+            device: "/dev/lun1".into(),
+            fstype: "ext4".into(),
+            options: String::new(),
+            probe: "test -s /run/a && true".into(),
+            hosts: vec![],
+        }
+    }
+
+    #[test]
+    fn the_storage_comes_before_the_zone() {
+        let text = web().resources();
+        assert!(text.find("\"storage-web\"") < text.find("\"zone-web\""));
+        assert!(text.starts_with("<group id=\"g-web\">") && text.ends_with("</group>"));
+    }
+
+    #[test]
+    fn values_are_escaped() {
+        assert!(
+            web()
+                .resources()
+                .contains("value=\"test -s /run/a &amp;&amp; true\"")
+        );
+    }
+
+    #[test]
+    fn without_a_probe_there_is_no_second_monitor() {
+        let mut zone = web();
+        assert_eq!(zone.resources().matches("name=\"monitor\"").count(), 3);
+        zone.probe.clear();
+        assert_eq!(zone.resources().matches("name=\"monitor\"").count(), 2);
+    }
+
+    #[test]
+    fn hosts_that_are_not_named_are_excluded() {
+        let members: Vec<String> = ["a", "b", "c"].map(String::from).into();
+        let mut zone = web();
+        assert_eq!(zone.constraints(&members).matches("node=").count(), 0);
+        zone.hosts = vec!["b".into(), "a".into()];
+        let text = zone.constraints(&members);
+        assert!(text.contains("node=\"b\" score=\"50\""));
+        assert!(text.contains("node=\"c\" score=\"-INFINITY\" resource-discovery=\"never\""));
+        assert!(!text.contains("node=\"a\""));
+    }
+}

@@ -1,0 +1,19 @@
+//! The configuration of Pacemaker for failover zones, and Pacemaker's view of them. All of it is
+//! pure: text in, text or data out.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `failover` | the resources and constraints of a failover zone, as XML |
+//! | `cib` | changes to the text of Pacemaker's configuration |
+//! | `fence` | the fence devices of the configuration, and the input of their agents |
+//! | `view` | the members, fence devices and zones that `crm_mon` reports |
+
+mod cib;
+mod failover;
+mod fence;
+mod view;
+
+pub use cib::{BadCib, has_id, with_failover};
+pub use failover::{Failover, group_id, storage_id, zone_id};
+pub use fence::Device;
+pub use view::{BadView, Node, Place, View};
