@@ -19,6 +19,9 @@ const OWN: &str = "/proc/thread-self/mountinfo";
 pub struct Mount {
     /// The number of the mount. The kernel uses it again after the mount ends.
     pub id: u64,
+    /// The number of the file system, as `major:minor`. All subvolumes of a btrfs have the same
+    /// number here, but not in stat(2).
+    pub device: String,
     /// The folder of the file system that is visible at [`Mount::point`].
     pub root: PathBuf,
     /// The mount point, relative to the root of the process.
@@ -111,7 +114,8 @@ pub fn parse(text: &[u8]) -> Vec<Mount> {
 fn mount(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ');
     let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
-    let mut fields = fields.skip(2);
+    let mut fields = fields.skip(1);
+    let device = String::from_utf8_lossy(fields.next()?).into_owned();
     let (root, point) = (path(fields.next()?), path(fields.next()?));
     // After the mount options there is any number of optional fields, and then a dash.
     let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
@@ -121,6 +125,7 @@ fn mount(line: &[u8]) -> Option<Mount> {
     let options = String::from_utf8_lossy(rest.next().unwrap_or_default()).into_owned();
     Some(Mount {
         id,
+        device,
         root,
         point,
         fstype,
@@ -177,6 +182,7 @@ mod tests {
         let expected = ["/z/a b", "/z/back\\slash", "/z/new\nline", "/z/nothing"];
         assert_eq!(points, expected.map(Path::new));
         assert_eq!(mounts[0].id, 36);
+        assert_eq!(mounts[0].device, "98:0");
         assert_eq!(mounts[0].source, Path::new("/dev/x\ty"));
         assert_eq!(mounts[0].options, "rw,errors=continue");
         assert_eq!(mounts[2].root, Path::new("/with\nline"));

@@ -7,16 +7,15 @@ use std::fs::File;
 use std::path::Path;
 
 use label::{Label, Relation};
-use model::config::{FileSystem, LABEL};
+use model::config::LABEL;
 use model::plan::DeviceNode;
 use model::{Config, ZoneName, privilege};
 use store::index::Index;
 use store::{lock, xml};
 
 use super::compared::Compared;
-use super::sources::closed_folders;
+use super::sources::is_read_only;
 use host::{Error, Host, devices};
-use subject::layer_folders;
 
 /// Types of file systems whose content another host or a program decides about, as statfs(2) and
 /// linux/magic.h number them.
@@ -81,7 +80,6 @@ pub(super) fn problems(host: &Host, index: &Index, config: &Config) -> Vec<Strin
         }
     };
     let nodes: Vec<DeviceNode> = devices::nodes(config.device_patterns());
-    lines.extend(of_folders(host, index, config, &mut compared));
     let others = index.entries().iter().map(|entry| &entry.name);
     for zone in others.filter(|zone| !zone.is_global() && *zone != config.name()) {
         for other in configurations(host, zone, &mut lines) {
@@ -191,37 +189,6 @@ fn remote(path: &Path) -> Option<&'static str> {
     found.map(|(_, name)| *name)
 }
 
-/// Returns a problem for each source that overlaps with the zonepath or the layers of a zone, or
-/// with a folder of the zone programs: files of other labels are there, also for a reader.
-fn of_folders(host: &Host, index: &Index, config: &Config, compared: &mut Compared) -> Vec<String> {
-    let sources: Vec<FileSystem> = lofs(config).collect();
-    if sources.is_empty() {
-        return Vec::new();
-    }
-    let mut folders = closed_folders(host, index);
-    for entry in index.entries() {
-        for folder in layer_folders(&host.root.path(&entry.zonepath)) {
-            folders.insert(folder, "the layers of zones".to_owned());
-        }
-    }
-    let mut lines = Vec::new();
-    for fs in sources.iter().filter(|fs| is_read_only(fs)) {
-        let special = Path::new(&fs.special);
-        let found = folders
-            .iter()
-            .find_map(|(folder, owner)| Some((compared.relation(special, folder)?, folder, owner)));
-        if let Some((relation, folder, owner)) = found {
-            lines.push(format!(
-                "could not verify fs {}: {} {relation} {} ({owner}): a zone with a {LABEL} reads other zones only at /zone/NAME/export",
-                fs.dir.display(),
-                fs.special,
-                folder.display()
-            ));
-        }
-    }
-    lines
-}
-
 /// Returns a problem for each source that overlaps with a source of a zone of another label, unless
 /// both zones only read it.
 fn of_file_systems(
@@ -283,14 +250,6 @@ fn of_devices(own: &[DeviceNode], theirs: &[DeviceNode], zone: &ZoneName) -> Vec
         )
     });
     line.into_iter().collect()
-}
-
-fn lofs(config: &Config) -> impl Iterator<Item = FileSystem> {
-    config.filesystems().filter(|fs| fs.fstype == "lofs")
-}
-
-fn is_read_only(fs: &FileSystem) -> bool {
-    fs.options.iter().any(|option| option == "ro")
 }
 
 #[cfg(test)]

@@ -15,24 +15,44 @@ use store::{Root, xml};
 use host::Host;
 use subject::layer_folders;
 
+use super::compared::Compared;
+
 /// Returns a problem for each source that the zone could write to and that overlaps with a
-/// forbidden folder: a zonepath, the layers of zones, or a folder of Zones for Linux.
+/// forbidden folder: a zonepath, the layers of zones, or a folder of Zones for Linux. A zone with a
+/// label must not even read such a folder: files of other labels are there.
 pub(super) fn refused(host: &Host, index: &Index, config: &Config) -> Vec<String> {
-    let writable: Vec<FileSystem> = writable(config).collect();
-    if writable.is_empty() {
+    let checked: Vec<FileSystem> = match config.label() {
+        Some(_) => lofs(config).collect(),
+        None => writable(config).collect(),
+    };
+    if checked.is_empty() {
         return Vec::new();
     }
-    let folders = closed_folders(host, index);
-    let mut looked = Looked::default();
+    match Compared::new() {
+        Ok(mut compared) => overlaps(&checked, &closed_folders(host, index), &mut compared),
+        Err(why) => vec![format!("could not verify fs: {why}")],
+    }
+}
+
+fn overlaps(
+    checked: &[FileSystem],
+    folders: &BTreeMap<PathBuf, String>,
+    compared: &mut Compared,
+) -> Vec<String> {
     let mut lines = Vec::new();
-    for fs in &writable {
+    for fs in checked {
         let found = folders.iter().find_map(|(folder, owner)| {
-            let relation = looked.relation(Path::new(&fs.special), folder)?;
+            let relation = compared.relation(Path::new(&fs.special), folder)?;
             Some((relation, folder, owner))
         });
         if let Some((relation, folder, owner)) = found {
+            let why = match is_read_only(fs) {
+                true => "a zone with a label reads other zones only at /zone/NAME/export",
+                false => "where no zone may write: use another folder, or add options ro",
+            };
+            let colon = if is_read_only(fs) { ":" } else { "," };
             lines.push(format!(
-                "could not verify fs {}: {} {relation} {} ({owner}), where no zone may write: use another folder, or add options ro",
+                "could not verify fs {}: {} {relation} {} ({owner}){colon} {why}",
                 fs.dir.display(),
                 fs.special,
                 folder.display()
@@ -76,8 +96,15 @@ pub(super) fn shared(host: &Host, index: &Index, config: &Config) -> Vec<String>
 
 /// Returns the lofs file systems to which a zone can write.
 fn writable(config: &Config) -> impl Iterator<Item = FileSystem> {
-    let all = config.filesystems();
-    all.filter(|fs| fs.fstype == "lofs" && !fs.options.iter().any(|option| option == "ro"))
+    lofs(config).filter(|fs| !is_read_only(fs))
+}
+
+fn lofs(config: &Config) -> impl Iterator<Item = FileSystem> {
+    config.filesystems().filter(|fs| fs.fstype == "lofs")
+}
+
+pub(super) fn is_read_only(fs: &FileSystem) -> bool {
+    fs.options.iter().any(|option| option == "ro")
 }
 
 /// Returns the folders to which no zone may write, with a description of their owners.
@@ -143,6 +170,7 @@ impl Looked {
 
 #[cfg(test)]
 mod tests {
+    use super::super::compared::tests::with_alias;
     use super::*;
 
     #[test]
@@ -174,5 +202,35 @@ mod tests {
                 "{path:?} {other:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_zonepath_is_refused_at_another_mount_point_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let (zone, alias) = (dir.path().join("zones/high"), dir.path().join("alias"));
+        for folder in [zone.join("export/root"), alias.clone()] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        let folders = BTreeMap::from([(zone.clone(), "the zonepath of zone high".to_owned())]);
+        let source = |options: &[&str]| FileSystem {
+            dir: "/data".into(),
+            special: alias.display().to_string(),
+            fstype: "lofs".to_owned(),
+            options: options.iter().map(|one| (*one).to_owned()).collect(),
+            raw: None,
+        };
+        let mut compared = with_alias(&zone.join("export/root"), &alias);
+        for (options, why) in [
+            (&[][..], "where no zone may write"),
+            (&["ro"], "only at /zone"),
+        ] {
+            let lines = overlaps(&[source(options)], &folders, &mut compared);
+            assert!(
+                matches!(&lines[..], [one] if one.contains(why) && one.contains("lies in")),
+                "{lines:?}"
+            );
+        }
+        let mut plain = with_alias(dir.path(), dir.path());
+        assert_eq!(overlaps(&[source(&[])], &folders, &mut plain), [""; 0]);
     }
 }
