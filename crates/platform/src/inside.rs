@@ -142,7 +142,7 @@ fn carry_out(first: &FirstProcess<'_>, step: &InsideStep) -> Result<(), AnyError
         }
         InsideStep::Place { held, target } => put_in_place(*held, target),
         InsideStep::ShowLimits { targets } => show_limits(targets),
-        InsideStep::Devices { names } => populate_dev(names, first.console),
+        InsideStep::Devices { names, own } => populate_dev(names, *own, first.console),
         InsideStep::DeviceNodes { paths } => paths.iter().try_for_each(|path| show_node(path)),
         InsideStep::Environments { socket } => {
             let listener = first.environments.ok_or("no socket")?;
@@ -298,8 +298,9 @@ fn attach(mount: &OwnedFd, target: &Path) -> Result<(), AnyError> {
 /// (`kernel.pty.max`), and reserves 1,024 of them for itself.
 const TERMINALS: &str = "512";
 
-/// Mounts the admitted devices of the host, and the zone's own terminals and console.
-fn populate_dev(names: &[String], console: &Console) -> Result<(), AnyError> {
+/// Mounts the admitted devices, and the zone's own terminals and console. The nodes of the devices
+/// are those of the host, or the zone's own ones that zoneadmd has made.
+fn populate_dev(names: &[String], own: bool, console: &Console) -> Result<(), AnyError> {
     // This uses the folder as it was mounted. The root is still the host's, so a link of the zone
     // must not be followed.
     let dev = place::open(CWD, Path::new("dev"))?;
@@ -307,9 +308,13 @@ fn populate_dev(names: &[String], console: &Console) -> Result<(), AnyError> {
         let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         openat(&dev, name, flags, Mode::from_raw_mode(0o666)).map(drop)
     };
+    let nodes = match own {
+        true => Path::new("..").join(NODES),
+        false => PathBuf::from("/dev"),
+    };
     for name in names {
         make_file(name)?;
-        let node = sys::mount::open_tree(CWD, &Path::new("/dev").join(name), Extent::One)?;
+        let node = sys::mount::open_tree(CWD, &nodes.join(name), Extent::One)?;
         sys::mount::attach(&node, &dev, Path::new(name))?;
     }
     make_file("console")?;

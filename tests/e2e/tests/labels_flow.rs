@@ -204,6 +204,60 @@ fn a_reader_sends_nothing_through_the_inodes_that_it_reads() {
     locker.wait().unwrap();
 }
 
+/// The six devices that every zone has.
+const DEVICES: &str = "null zero full random urandom tty";
+
+/// Opens the devices of a folder, as a process that has a terminal, and then runs `each` for the
+/// device `$_` that is open as `$f`. Locks of the whole file are in `$lock`.
+fn on_devices(folder: &str, each: &str, end: &str) -> String {
+    let code = format!(
+        "use Fcntl qw(:DEFAULT :flock); $SIG{{HUP}} = \"IGNORE\"; \
+         open my $m, \"+<\", \"/dev/ptmx\" or die $!; my $n = pack(\"i\", 0); \
+         ioctl($m, 0x40045431, $n) or die $!; ioctl($m, 0x80045430, $n) or die $!; \
+         open my $s, \"+<\", \"/dev/pts/\" . unpack(\"i\", $n) or die $!; my @all; \
+         for (qw({DEVICES})) {{ open my $f, \"+<\", \"{folder}/$_\" or die \"$_ $!\"; \
+         push @all, $f; my $lock = pack(\"ssx4qqix4\", F_WRLCK, 0, 0, 0, 0); {each} }} {end}"
+    );
+    format!("setsid -w {}", perl(&code))
+}
+
+#[test]
+fn locks_of_devices_stay_in_the_zone() {
+    let Some(host) = two() else { return };
+    host.boot("low");
+    host.boot("high");
+    let hold = on_devices(
+        "/dev",
+        "fcntl($f, F_SETLK, $lock) or die $!; flock($f, LOCK_EX | LOCK_NB) or die $!;",
+        "open my $ready, \">\", \"/root/ready\"; sleep 100",
+    );
+    host.sh("low", &format!("{hold} >/dev/null 2>&1 </dev/null &"));
+    wait_for("locks in zone low", || {
+        let ran = host.zlogin(&["low", "test -e /root/ready"]);
+        (ran.code() == Some(0)).then_some(())
+    });
+    let probe = |folder: &str| {
+        on_devices(
+            folder,
+            "fcntl($f, F_GETLK, $lock) or die $!; \
+             print unpack(\"s\", $lock) == F_UNLCK ? \"free \" : \"held \"; \
+             print flock($f, LOCK_EX | LOCK_NB) ? \"free \" : \"held \";",
+            "",
+        )
+    };
+    let seen = host.zlogin(&["high", &probe("/dev")]).ok().out;
+    assert_eq!(seen.trim(), ["free free"; 6].join(" "));
+    // The control: through the nodes that hold the locks, each lock is seen.
+    let on_host = |folder: &str| {
+        let mut command = std::process::Command::new("sh");
+        let ran = e2e::run::run(command.args(["-c", &probe(folder)]), b"");
+        ran.ok().out.trim().to_owned()
+    };
+    let of_low = format!("/proc/{}/root/dev", host.init_of("low"));
+    assert_eq!(on_host(&of_low), ["held held"; 6].join(" "));
+    assert_eq!(on_host("/dev"), ["free free"; 6].join(" "));
+}
+
 #[test]
 fn two_labels_share_no_folder_and_no_copy_goes_down() {
     let Some(host) = two() else { return };

@@ -53,6 +53,8 @@ pub enum InsideStep {
     Devices {
         /// Names of the host's devices that the zone gets in /dev.
         names: Vec<String>,
+        /// True if the zone gets nodes that zoneadmd has made, false if it gets the host's nodes.
+        own: bool,
     },
     /// Mounts the device nodes that zoneadmd has made on their paths in /dev.
     DeviceNodes {
@@ -179,7 +181,10 @@ impl fmt::Display for InsideStep {
                     .iter()
                     .try_for_each(|path| write!(f, " {}", path.display()))
             }
-            Self::Devices { names } => write!(f, "populate /dev with {}", names.join(" ")),
+            Self::Devices { names, own } => {
+                let nodes = if *own { "its own " } else { "" };
+                write!(f, "populate /dev with {nodes}{}", names.join(" "))
+            }
             Self::DeviceNodes { paths } => {
                 f.write_str("show")?;
                 paths

@@ -255,10 +255,10 @@ fn platform_steps(inputs: &BootInputs<'_>, pings: bool) -> Vec<PlatformStep> {
             targets,
         });
     }
-    if !inputs.nodes.is_empty() {
-        steps.push(PlatformStep::DeviceNodes {
-            nodes: inputs.nodes.to_vec(),
-        });
+    let mut nodes = inputs.nodes.to_vec();
+    nodes.extend(own_devices(inputs));
+    if !nodes.is_empty() {
+        steps.push(PlatformStep::DeviceNodes { nodes });
     }
     if let Some(id) = config.hostid() {
         steps.push(PlatformStep::HostId { id });
@@ -419,7 +419,10 @@ fn inside_steps(
         .iter()
         .map(|device| device.name.to_owned())
         .collect();
-    steps.push(InsideStep::Devices { names });
+    steps.push(InsideStep::Devices {
+        names,
+        own: config.label().is_some(),
+    });
     // QEMU shares no memory by name.
     if inputs.machine.is_none() {
         let options = in_memory(0o1777, SHARED_MEMORY, &inputs.controls);
@@ -545,6 +548,27 @@ fn own(fs: FileSystem) -> InsideStep {
         fstype: fs.fstype,
         target: fs.dir,
     }
+}
+
+/// Returns the nodes of a zone with a label in the place of the host's nodes of the same devices.
+/// Locks belong to the inode, so on a node of the host they would tell zones of other labels
+/// something.
+fn own_devices(inputs: &BootInputs<'_>) -> Vec<DeviceNode> {
+    if inputs.config.label().is_none() {
+        return Vec::new();
+    }
+    let node = |device: &brand::Device| DeviceNode {
+        path: Path::new("/dev").join(device.name),
+        block: false,
+        major: device.major,
+        minor: device.minor,
+        mode: 0o666,
+        uid: 0,
+        gid: 0,
+    };
+    let is_new = |node: &DeviceNode| inputs.nodes.iter().all(|one| one.path != node.path);
+    let devices = inputs.platform.devices.iter();
+    devices.map(node).filter(is_new).collect()
 }
 
 fn labeled(config: &Config) -> syscalls::Labeled {
