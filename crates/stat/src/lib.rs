@@ -27,7 +27,8 @@ pub mod resource;
 pub mod sample;
 
 pub use interval::{Interval, Row};
-pub use read::{Sampler, Wants};
+pub use read::Sampler;
+pub use read::wants::Wants;
 pub use report::Report;
 pub use resource::{Figures, Resource};
 pub use sample::{Sample, ZoneSample};

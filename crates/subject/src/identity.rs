@@ -12,7 +12,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use model::{Config, Uuid};
+use model::State;
+use model::{Config, State, Uuid};
 use store::atomic::{self, Durability};
 use store::identity::Configuration;
 pub use store::identity::{FILE, Identity};
@@ -142,7 +143,7 @@ pub fn hold_if_shared(zonepath: &Path) -> Result<Hold, Error> {
 /// Fails with [`Error::Owner`].
 pub fn refuse_other(root: &Root, entry: &Entry, zonepath: &Path) -> Result<(), Error> {
     match Known::of(root, zonepath)?.other_owner() {
-        Some(owner) => Err(Error::Owner(crate::root_of_other(entry, &owner))),
+        Some(owner) => Err(Error::Owner(root_of_other(entry, &owner))),
         None => Ok(()),
     }
 }
@@ -198,7 +199,7 @@ pub fn claim(
     let known = Known::of(root, zonepath)?;
     match known.owner_against_attach(zonepath) {
         Some(owner) if claim == Claim::Free => {
-            return Err(Error::Owner(crate::root_of_other(entry, &owner)));
+            return Err(Error::Owner(root_of_other(entry, &owner)));
         }
         _ => {}
     }
@@ -391,6 +392,18 @@ pub fn owner_against_attach(root: &Root, zonepath: &Path) -> Result<Option<Owner
 #[must_use]
 pub fn read(zonepath: &Path) -> Identity {
     store::identity::read(zonepath).unwrap_or_default()
+}
+
+/// Returns the message about a zonepath that another host owns.
+pub fn root_of_other(entry: &Entry, owner: &Owner) -> String {
+    let (zone, path) = (&entry.name, entry.zonepath.display());
+    let forget = match entry.state {
+        State::Configured => String::new(),
+        _ => format!("'zoneadm -z {zone} detach --lost' forgets the zone here, "),
+    };
+    format!(
+        "{path} belongs to host {owner}: {forget}'zoneadm -z {zone} attach --take-over' takes it; do that only when that host is off, fenced, or has lost its storage."
+    )
 }
 
 #[cfg(test)]

@@ -639,7 +639,7 @@ fn refuse_unknown_root(
         return Ok(());
     }
     if let Some(owner) = known.other_owner() {
-        return Err(Error::Owner(root_of_other(entry, &owner)));
+        return Err(Error::Owner(identity::root_of_other(entry, &owner)));
     }
     let by = known.last_host();
     let by = by.map(|name| format!(" (host {name} used it last)"));
@@ -684,21 +684,9 @@ fn refuse_root_of_other(
         _ => false,
     };
     match uses {
-        true => Err(Error::Owner(root_of_other(entry, owner))),
+        true => Err(Error::Owner(identity::root_of_other(entry, owner))),
         false => Ok(()),
     }
-}
-
-/// Returns the message about a zonepath that another host owns.
-pub fn root_of_other(entry: &Entry, owner: &identity::Owner) -> String {
-    let (zone, path) = (&entry.name, entry.zonepath.display());
-    let forget = match entry.state {
-        State::Configured => String::new(),
-        _ => format!("'zoneadm -z {zone} detach --lost' forgets the zone here, "),
-    };
-    format!(
-        "{path} belongs to host {owner}: {forget}'zoneadm -z {zone} attach --take-over' takes it; do that only when that host is off, fenced, or has lost its storage."
-    )
 }
 
 /// Returns the refusal for a zone whose root folder is missing, with the possible remedies.

@@ -229,7 +229,7 @@ fn admit(host: &Host, zone: &ZoneName, options: &Options, is_new: bool) -> Resul
             let owner = identity::owner_against_attach(&host.root, &subject.zonepath)?;
             match owner.filter(|_| !options.take_over) {
                 Some(owner) => {
-                    let text = subject::root_of_other(&subject.entry, &owner);
+                    let text = subject::identity::root_of_other(&subject.entry, &owner);
                     Err(Error::Owner(text))
                 }
                 None => Ok(Start::Go(Box::new(subject))),

@@ -94,7 +94,7 @@ fn refuse_or_forget(host: &Host, subject: &Subject, force: bool) -> Result<bool,
         (false, true) => {
             let entry = &subject.entry;
             Err(match owner {
-                Some(owner) => Error::Owner(subject::root_of_other(entry, &owner)),
+                Some(owner) => Error::Owner(subject::identity::root_of_other(entry, &owner)),
                 None => Error::Root(subject::no_root(entry)),
             })
         }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::Wants;
 use super::file::{Budget, File};
 use super::parse;
+use super::wants::Wants;
 use crate::sample::{HostSample, Pressure};
 
 /// Microseconds in a tick of /proc/stat, which counts hundredths of a second.

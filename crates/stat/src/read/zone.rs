@@ -11,12 +11,12 @@ use model::{State, ZoneName};
 use store::Root;
 use store::runtime::{Process, Runtime};
 
-use super::Wants;
 use super::file::{Budget, File, Nothing};
 use super::groups::Groups;
 use super::hits::Counters;
 use super::ipc::Lists;
 use super::parse;
+use super::wants::Wants;
 use crate::sample::{Pressure, Pset, Setting, Stall, Traffic, ZoneSample};
 
 /// Ticks per second of the times in /proc/PID/stat.
