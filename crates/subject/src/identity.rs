@@ -12,7 +12,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use model::State;
 use model::{Config, State, Uuid};
 use store::atomic::{self, Durability};
 use store::identity::Configuration;
