@@ -1,5 +1,6 @@
 //! The names of sensitivity labels, and the labels of all zones.
 
+use std::fs::File;
 use std::path::PathBuf;
 
 use label::{BadEncodings, BadLabel, Encodings, Label};
@@ -7,7 +8,7 @@ use model::ZoneName;
 use model::config::LABEL;
 
 use crate::index::Index;
-use crate::{Root, xml};
+use crate::{Root, lock, runtime, xml};
 
 /// The errors of labels on this host.
 #[derive(Debug, thiserror::Error)]
@@ -70,20 +71,74 @@ pub fn of_zones(root: &Root) -> Result<Vec<(ZoneName, Option<Label>)>, crate::Er
 pub fn of_zone(root: &Root, zone: &ZoneName) -> Result<Option<Label>, crate::Error> {
     // Most zones have no label. Reading their files as text is much quicker than parsing them.
     match xml::text(root, zone)? {
-        Some(text) if text.contains(&format!("{LABEL}=")) => Ok(xml::load(root, zone)?.label()),
+        Some(text) if text.contains(LABEL) => Ok(xml::load(root, zone)?.label()),
         _ => Ok(None),
+    }
+}
+
+/// Returns false if no zone of this host can have a label and run. Hosts without labels read no
+/// configuration of other zones at a boot.
+#[must_use]
+pub fn in_use(root: &Root) -> bool {
+    // A label needs the names of labels when it is set and when its zone boots. The lock remains
+    // from a zone with a label that was started since the boot of the host.
+    [root.label_encodings(), root.labels_lock()]
+        .iter()
+        .any(|path| match std::fs::symlink_metadata(path) {
+            Ok(_) => true,
+            Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+        })
+}
+
+/// Takes the lock under which a zone is checked and started. Zones with labels take it one after
+/// another, because two that start at once could each be checked before the other one runs. Zones
+/// without a label share the lock. Returns `None` on a host without labels.
+///
+/// # Errors
+/// Fails if the lock cannot be taken.
+pub fn lock(root: &Root, label: Option<Label>) -> Result<Option<File>, crate::Error> {
+    match label {
+        Some(_) => lock::exclusive(&root.labels_lock()).map(Some),
+        None if in_use(root) => lock::shared(&root.labels_lock()).map(Some),
+        None => Ok(None),
     }
 }
 
 /// Returns a zone that has a label, if any zone of the host has one.
 ///
 /// # Errors
-/// Fails if the index cannot be read. A configuration that cannot be read is skipped.
+/// Fails if the index or, before a zone with a label is found, a configuration cannot be read.
 pub fn first_labeled(root: &Root) -> Result<Option<ZoneName>, crate::Error> {
+    if !in_use(root) {
+        return Ok(None);
+    }
+    let zones = of_zones(root)?;
+    let labeled = zones.into_iter().find(|(_, label)| label.is_some());
+    Ok(labeled.map(|(name, _)| name))
+}
+
+/// Returns the running zones without a label, except `zone`.
+///
+/// # Errors
+/// Fails if the index, the state or the configuration of a running zone cannot be read.
+pub fn running_unlabeled(root: &Root, zone: &ZoneName) -> Result<Vec<ZoneName>, crate::Error> {
     let index = Index::load(root)?;
-    let is_labeled = |zone: &&ZoneName| of_zone(root, zone).is_ok_and(|label| label.is_some());
     let names = index.entries().iter().map(|entry| &entry.name);
-    Ok(names.into_iter().find(is_labeled).cloned())
+    let mut found = Vec::new();
+    for name in names.filter(|name| !name.is_global() && *name != zone) {
+        if runtime::load(root, name)?.is_none() {
+            continue;
+        }
+        let label = match xml::load_running(root, name) {
+            Ok(config) => config.label(),
+            Err(crate::Error::NoSuchZone(_)) => None,
+            Err(error) => return Err(error),
+        };
+        if label.is_none() {
+            found.push(name.clone());
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -129,10 +184,40 @@ mod tests {
                 ("high".parse().unwrap(), Some(label))
             ]
         );
+        assert_eq!(first_labeled(&root).unwrap(), None);
+        std::fs::write(root.label_encodings(), "").unwrap();
         assert_eq!(first_labeled(&root).unwrap(), Some("high".parse().unwrap()));
         assert_eq!(text(&root, label), "0x0004-08-68");
         let (_folder, root) = root_with(&[("plain", None)]);
         assert_eq!(first_labeled(&root).unwrap(), None);
+    }
+
+    #[test]
+    fn a_configuration_that_cannot_be_read_may_have_a_label() {
+        let (_folder, root) = root_with(&[("plain", None), ("high", Some("0x0004-08-68"))]);
+        std::fs::write(root.xml(&"high".parse().unwrap()), "<zone label=").unwrap();
+        // A host without labels does not read it.
+        assert_eq!(first_labeled(&root).unwrap(), None);
+        assert!(lock(&root, None).unwrap().is_none());
+        std::fs::write(root.label_encodings(), "").unwrap();
+        let error = first_labeled(&root).unwrap_err().to_string();
+        assert!(error.contains("high.xml"), "{error}");
+        // A zone with a label that has been started counts without the names, too.
+        std::fs::remove_file(root.label_encodings()).unwrap();
+        drop(lock(&root, "0x0004-08-68".parse().ok()).unwrap());
+        assert!(first_labeled(&root).is_err());
+    }
+
+    #[test]
+    fn zones_without_a_label_start_at_the_same_time() {
+        let (_folder, root) = root_with(&[]);
+        std::fs::write(root.label_encodings(), "").unwrap();
+        let (first, second) = (lock(&root, None).unwrap(), lock(&root, None).unwrap());
+        assert!(first.is_some() && second.is_some());
+        let path = root.labels_lock();
+        assert!(lock::try_exclusive(&path).unwrap().is_none());
+        drop((first, second));
+        assert!(lock::try_exclusive(&path).unwrap().is_some());
     }
 
     #[test]

@@ -147,6 +147,17 @@ pub fn exclusive(path: &Path) -> Result<File, Error> {
         .map_err(Error::file("lock", path))
 }
 
+/// Locks a file together with other processes that call this function: [`exclusive`] waits for all
+/// of them.
+///
+/// # Errors
+/// Fails with [`Error::File`].
+pub fn shared(path: &Path) -> Result<File, Error> {
+    take_as(path, FlockOperation::LockShared)
+        .and_then(|file| file.ok_or_else(|| ErrorKind::WouldBlock.into()))
+        .map_err(Error::file("lock", path))
+}
+
 /// Locks a file without waiting for the lock. Returns `None` if another process holds the lock.
 ///
 /// # Errors
@@ -199,6 +210,10 @@ pub(crate) fn take(path: &Path, wait: Wait) -> io::Result<Option<File>> {
         Wait::No => FlockOperation::NonBlockingLockExclusive,
         Wait::Yes => FlockOperation::LockExclusive,
     };
+    take_as(path, operation)
+}
+
+fn take_as(path: &Path, operation: FlockOperation) -> io::Result<Option<File>> {
     loop {
         let file = open(path)?;
         match rustix::io::retry_on_intr(|| flock(&file, operation)) {

@@ -76,6 +76,12 @@ impl Root {
         self.etc().join("label_encodings")
     }
 
+    /// Returns the path of the lock under which zones are checked and started on a host with labels.
+    #[must_use]
+    pub fn labels_lock(&self) -> PathBuf {
+        self.run().join(".labels.lock")
+    }
+
     /// Returns the path of the file with the id of this host, which identifies this host as the
     /// owner of zonepaths.
     #[must_use]

@@ -162,10 +162,9 @@ fn start_admitted(
         subject::settle(host, zone)?;
         room::check(host, subject)?;
     }
-    // Two zones that boot at once could each be checked before the other one runs.
-    let _labels = match config.label().is_some() && !dry_run {
-        true => Some(verify::labels::lock(host)?),
-        false => None,
+    let _labels = match dry_run {
+        true => None,
+        false => store::labels::lock(&host.root, config.label())?,
     };
     refuse(host, subject, &config, verb, &options)?;
     // No other host takes the zonepath over until the zone runs.

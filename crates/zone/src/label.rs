@@ -12,23 +12,31 @@ struct Facts {
     invalid: Option<String>,
     /// Another zone of the host that has a label; found only for a zone without one.
     labeled: Option<ZoneName>,
+    /// The running zones without a label; found only for a zone with one.
+    unlabeled: Vec<ZoneName>,
 }
 
 /// Returns the problems of a zone's label for a verb.
 ///
 /// # Errors
-/// Fails if the index of zones cannot be read.
+/// Fails if the index of zones, or the state or configuration of another zone cannot be read.
 pub(crate) fn problems(host: &Host, config: &Config, verb: Verb) -> Result<Vec<String>, Error> {
+    let starts = matches!(verb, Verb::Boot | Verb::Ready);
     let facts = match config.label() {
         Some(label) => Facts {
             invalid: check(&host.root, label)
                 .err()
                 .map(|error| host::flatten(&error)),
             labeled: None,
+            unlabeled: match starts {
+                true => labels::running_unlabeled(&host.root, config.name())?,
+                false => Vec::new(),
+            },
         },
-        None if matches!(verb, Verb::Boot | Verb::Ready) => Facts {
+        None if starts => Facts {
             invalid: None,
             labeled: labels::first_labeled(&host.root)?,
+            unlabeled: Vec::new(),
         },
         None => return Ok(Vec::new()),
     };
@@ -49,6 +57,14 @@ fn decide(facts: &Facts) -> Vec<String> {
         problems.push(format!(
             "{VERIFY}it has none, and zone {other} of this host has one: detach \
              it, set its label with zonecfg, and attach it"
+        ));
+    }
+    if !facts.unlabeled.is_empty() {
+        let names: Vec<&str> = facts.unlabeled.iter().map(|zone| zone.as_str()).collect();
+        problems.push(format!(
+            "{VERIFY}it has one, and these running zones have none: {}: halt them, or also \
+             detach each, set its label with zonecfg, and attach it",
+            names.join(", ")
         ));
     }
     problems
@@ -82,6 +98,7 @@ mod tests {
         let facts = |invalid: Option<&str>, labeled: Option<&str>| Facts {
             invalid: invalid.map(str::to_owned),
             labeled: labeled.map(|name| name.parse().unwrap()),
+            unlabeled: Vec::new(),
         };
         assert_eq!(decide(&facts(None, None)), [""; 0]);
         let problems = decide(&facts(None, Some("secret")));
@@ -93,5 +110,20 @@ mod tests {
         );
         let problems = decide(&facts(Some("unknown word"), None));
         assert_eq!(problems, ["could not verify label: unknown word"]);
+    }
+
+    #[test]
+    fn refuses_a_zone_with_a_label_beside_running_zones_without_one() {
+        let facts = Facts {
+            invalid: None,
+            labeled: None,
+            unlabeled: vec!["db".parse().unwrap(), "web".parse().unwrap()],
+        };
+        assert_eq!(
+            decide(&facts),
+            [
+                "could not verify label: it has one, and these running zones have none: db, web: halt them, or also detach each, set its label with zonecfg, and attach it"
+            ]
+        );
     }
 }

@@ -19,6 +19,19 @@ fn labels_decide_which_zones_boot() {
     // A zone without a label does not boot beside it.
     let why = "could not verify label: it has none, and zone low of this host has one";
     host.on("master", &["boot"]).mentions(1, why);
+    // Nor does a zone with a label boot beside a running zone without one.
+    host.on("low", &["halt"]).quiet();
+    let hidden = host.path("/etc/zones/low.xml");
+    let kept = fs::read(&hidden).unwrap();
+    fs::write(&hidden, "label=damaged").unwrap();
+    host.on("master", &["boot"]).mentions(1, "low.xml");
+    fs::write(&hidden, "").unwrap();
+    host.boot("master");
+    fs::write(&hidden, kept).unwrap();
+    let why = "these running zones have none: master: halt them";
+    host.on("low", &["boot"]).mentions(1, why);
+    host.on("master", &["halt"]).quiet();
+    host.boot("low");
     // Names that no longer have the label of a zone stop this zone.
     host.on("low", &["halt"]).quiet();
     fs::write(&names, NAMES.replace("value= 2;", "value= 3;")).unwrap();

@@ -3,7 +3,6 @@
 //! other label.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::path::Path;
 
 use label::{Label, Relation};
@@ -11,7 +10,7 @@ use model::config::LABEL;
 use model::plan::DeviceNode;
 use model::{Config, ZoneName, privilege};
 use store::index::Index;
-use store::{lock, xml};
+use store::xml;
 
 use super::compared::Compared;
 use super::sources::is_read_only;
@@ -45,11 +44,6 @@ const REMOTE_TYPES: [&str; 11] = [
     "virtiofs",
     "glusterfs",
 ];
-
-/// Takes the lock under which zones with labels are checked and started, one after another.
-pub(crate) fn lock(host: &Host) -> Result<File, Error> {
-    Ok(lock::exclusive(&host.root.run().join(".labels.lock"))?)
-}
 
 /// Refuses a copy of a zone's files to a zone whose label does not dominate the label of the files.
 pub(crate) fn admit_copy(from: &Config, to: &Config) -> Result<(), Error> {
