@@ -153,6 +153,11 @@ fn change(
     };
     let plan = live::plan(&found.config, wanted, &places(host, subject, &stored)?);
     let same = plan.steps.is_empty() && plan.at_boot.is_empty();
+    // A zone of another label must not boot between the check and the new running configuration.
+    let _labels = match same || options.dry_run {
+        true => None,
+        false => store::labels::lock(&host.root, wanted.label())?,
+    };
     if !same {
         check(host, subject, wanted)?;
     }

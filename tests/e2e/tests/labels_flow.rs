@@ -323,6 +323,43 @@ fn two_labels_share_no_folder_and_no_copy_goes_down() {
     }
 }
 
+/// Takes the lock of labels, as a boot of another zone does.
+fn lock_of_labels(host: &Host) -> fs::File {
+    let lock = fs::File::open(host.path("/run/zones/.labels.lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    lock
+}
+
+#[test]
+fn a_running_zone_gets_no_folder_while_another_zone_boots() {
+    let Some(host) = two() else { return };
+    let shared = host.path("/shared");
+    fs::create_dir_all(&shared).unwrap();
+    fs::set_permissions(&shared, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    host.boot("high");
+    let add = format!(
+        "add fs; set dir=/data; set special={}; set type=lofs; end",
+        shared.display()
+    );
+    host.zonecfg(&["-z", "high", &add]).quiet();
+    let running = host.path("/run/zones/high.xml");
+    let has_folder = || fs::read_to_string(&running).unwrap().contains("/data");
+    let lock = lock_of_labels(&host);
+    std::thread::scope(|scope| {
+        let change = scope.spawn(|| host.on("high", &["apply"]));
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        assert!(!change.is_finished() && !has_folder());
+        drop(lock);
+        assert_eq!(change.join().unwrap().code(), Some(0));
+    });
+    assert!(has_folder());
+    // The stored configuration loses the folder, and the zone still has it.
+    host.zonecfg(&["-z", "high", "remove fs dir=/data"]).quiet();
+    host.zonecfg(&["-z", "low", &add]).quiet();
+    host.on("low", &["boot"])
+        .mentions(1, "two labels share no folder");
+}
+
 /// Returns the first IPv4 address of a zone's first link.
 fn address(world: &World, zone: &str) -> String {
     let listed = world.host.on(zone, &["links", "-j"]).ok().out;
