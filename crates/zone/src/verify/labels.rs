@@ -73,12 +73,12 @@ pub(super) fn problems(host: &Host, index: &Index, config: &Config) -> Vec<Strin
             return lines;
         }
     };
-    let nodes: Vec<DeviceNode> = devices::nodes(config.device_patterns());
+    let nodes: Vec<DeviceNode> = devices::nodes(patterns(config));
     let others = index.entries().iter().map(|entry| &entry.name);
     for zone in others.filter(|zone| !zone.is_global() && *zone != config.name()) {
         for other in configurations(host, zone, &mut lines) {
             let relation = other.label().map(|other| label.relation(other));
-            let theirs = || devices::nodes(other.config.device_patterns());
+            let theirs = || devices::nodes(patterns(&other.config));
             if !nodes.is_empty() && (relation != Some(Relation::Equal) || other.runs) {
                 lines.extend(of_devices(&nodes, &theirs(), zone));
             }
@@ -231,6 +231,13 @@ fn of_datasets(config: &Config, other: &Config, name: &str) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Returns the patterns of the devices that are compared. All zones with a dataset have /dev/zfs,
+/// by which the kernel shows each of them its own datasets only.
+fn patterns(config: &Config) -> impl Iterator<Item = String> {
+    let all = config.device_patterns();
+    all.filter(|pattern| pattern != "/dev/zfs")
 }
 
 fn of_devices(own: &[DeviceNode], theirs: &[DeviceNode], zone: &ZoneName) -> Vec<String> {

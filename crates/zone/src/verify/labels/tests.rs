@@ -142,3 +142,19 @@ fn a_configuration_that_cannot_be_read_is_a_problem() {
         xml::save(&host.root, &low).unwrap();
     }
 }
+
+#[test]
+fn zones_with_other_datasets_have_no_device_in_common() {
+    let mut config = zone("low", LOW, &[]);
+    for (kind, property, value) in [
+        ("dataset", "name", "tank/low"),
+        ("device", "match", "/dev/snd/*"),
+    ] {
+        let mut one = Resource::new(table::resource(kind).unwrap());
+        one.set(property, value).unwrap();
+        config.add(one).unwrap();
+    }
+    assert!(config.device_patterns().any(|one| one == "/dev/zfs"));
+    let compared: Vec<String> = patterns(&config).collect();
+    assert_eq!(compared, ["/dev/snd/*"]);
+}
