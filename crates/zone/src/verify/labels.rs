@@ -2,6 +2,8 @@
 //! one label. A zone reads a lower zone only by the view that the programs mount, and writes to no
 //! other label.
 
+mod local;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -15,35 +17,6 @@ use store::xml;
 use super::compared::Compared;
 use super::sources::is_read_only;
 use host::{Error, Host, devices};
-
-/// Types of file systems whose content another host or a program decides about, as statfs(2) and
-/// linux/magic.h number them.
-const REMOTE: [(i64, &str); 9] = [
-    (0x6969, "nfs"),
-    (0xff53_4d42, "cifs"),
-    (0xfe53_4d42, "smb"),
-    (0x6573_5546, "fuse"),
-    (0x00c3_6400, "ceph"),
-    (0x0102_1997, "9p"),
-    (0x5346_414f, "afs"),
-    (0x7375_7245, "coda"),
-    (0x786f_4256, "vboxsf"),
-];
-
-/// Words by which an `fs` resource names such file systems.
-const REMOTE_TYPES: [&str; 11] = [
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb3",
-    "fuse",
-    "fuseblk",
-    "ceph",
-    "9p",
-    "afs",
-    "virtiofs",
-    "glusterfs",
-];
 
 /// Refuses a copy of a zone's files to a zone whose label does not dominate the label of the files.
 pub(crate) fn admit_copy(from: &Config, to: &Config) -> Result<(), Error> {
@@ -154,33 +127,8 @@ fn of_zone(config: &Config) -> Vec<String> {
             ));
         }
     }
-    for fs in config.filesystems() {
-        let why = match fs.fstype.as_str() {
-            "lofs" => remote(Path::new(&fs.special)),
-            fstype => {
-                let kind = fstype.split('.').next().unwrap_or(fstype);
-                let found = REMOTE_TYPES.iter().find(|one| **one == kind);
-                found.copied()
-            }
-        };
-        if let Some(kind) = why {
-            lines.push(format!(
-                "could not verify fs {}: {} is on a file system of type {kind}, whose reads and writes other hosts or programs see: a zone with a {LABEL} uses local file systems only",
-                fs.dir.display(),
-                fs.special
-            ));
-        }
-    }
+    lines.extend(config.filesystems().filter_map(|fs| local::problem(&fs)));
     lines
-}
-
-fn remote(path: &Path) -> Option<&'static str> {
-    let stat = rustix::fs::statfs(path).ok()?;
-    // The type of the number differs between architectures.
-    #[allow(clippy::unnecessary_cast)]
-    let number = stat.f_type as i64 & 0xffff_ffff;
-    let found = REMOTE.iter().find(|(known, _)| *known == number);
-    found.map(|(_, name)| *name)
 }
 
 /// Returns a problem for each source that overlaps with a source of a zone of another label, unless
