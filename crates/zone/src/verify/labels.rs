@@ -2,6 +2,7 @@
 //! one label. A zone reads a lower zone only by the view that the programs mount, and writes to no
 //! other label.
 
+mod backing;
 mod local;
 
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ use store::index::Index;
 use store::xml;
 
 use super::compared::Compared;
-use super::sources::is_read_only;
+use super::sources::{is_read_only, lofs};
 use host::{Error, Host, devices};
 
 /// Refuses a copy of a zone's files to a zone whose label does not dominate the label of the files.
@@ -47,8 +48,12 @@ pub(super) fn problems(host: &Host, index: &Index, config: &Config) -> Vec<Strin
         }
     };
     let nodes: Vec<DeviceNode> = devices::nodes(patterns(config));
-    let others = index.entries().iter().map(|entry| &entry.name);
-    for zone in others.filter(|zone| !zone.is_global() && *zone != config.name()) {
+    for entry in index.entries() {
+        let zone = &entry.name;
+        if zone.is_global() || zone == config.name() {
+            continue;
+        }
+        let zonepath = host.root.path(&entry.zonepath);
         for other in configurations(host, zone, &mut lines) {
             let relation = other.label().map(|other| label.relation(other));
             let theirs = || devices::nodes(patterns(&other.config));
@@ -59,8 +64,10 @@ pub(super) fn problems(host: &Host, index: &Index, config: &Config) -> Vec<Strin
                 continue;
             }
             let name = described(zone, other.label());
-            lines.extend(of_file_systems(config, &other.config, &name, &mut compared));
+            lines.extend(of_folders(config, &other.config, &name, &mut compared));
             lines.extend(of_datasets(config, &other.config, &name));
+            let theirs = (&other.config, zonepath.as_path());
+            lines.extend(backing::problems(config, theirs, &name, &mut compared));
         }
     }
     lines
@@ -131,25 +138,16 @@ fn of_zone(config: &Config) -> Vec<String> {
     lines
 }
 
-/// Returns a problem for each source that overlaps with a source of a zone of another label, unless
+/// Returns a problem for each folder that overlaps with a folder of a zone of another label, unless
 /// both zones only read it.
-fn of_file_systems(
-    config: &Config,
-    other: &Config,
-    name: &str,
-    compared: &mut Compared,
-) -> Vec<String> {
+fn of_folders(config: &Config, other: &Config, name: &str, compared: &mut Compared) -> Vec<String> {
     let mut lines = Vec::new();
-    for ours in config.filesystems() {
-        for theirs in other.filesystems() {
-            let plain = ours.fstype == "lofs" && theirs.fstype == "lofs";
-            if plain && is_read_only(&ours) && is_read_only(&theirs) {
+    for ours in lofs(config) {
+        for theirs in lofs(other) {
+            if is_read_only(&ours) && is_read_only(&theirs) {
                 continue;
             }
             let (own, their) = (Path::new(&ours.special), Path::new(&theirs.special));
-            if !own.is_absolute() || !their.is_absolute() {
-                continue;
-            }
             if let Some(relation) = compared.relation(own, their) {
                 lines.push(format!(
                     "could not verify fs {}: {} {relation} {}, the source of fs {} of {name}: two labels share no folder that one of them can write to",

@@ -99,7 +99,7 @@ fn writable(config: &Config) -> impl Iterator<Item = FileSystem> {
     lofs(config).filter(|fs| !is_read_only(fs))
 }
 
-fn lofs(config: &Config) -> impl Iterator<Item = FileSystem> {
+pub(super) fn lofs(config: &Config) -> impl Iterator<Item = FileSystem> {
     config.filesystems().filter(|fs| fs.fstype == "lofs")
 }
 

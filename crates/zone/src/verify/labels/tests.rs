@@ -64,7 +64,7 @@ fn two_labels_share_no_folder_that_one_of_them_can_write_to() {
     ] {
         let low = zone("low", LOW, &[(ours, our_options)]);
         let high = zone("high", HIGH, &[(theirs, their_options)]);
-        let lines = of_file_systems(&low, &high, "zone high", &mut compared);
+        let lines = of_folders(&low, &high, "zone high", &mut compared);
         assert_eq!(!lines.is_empty(), refused, "{ours:?} {theirs:?} {lines:?}");
     }
 }
