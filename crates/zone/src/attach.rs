@@ -7,6 +7,7 @@
 //! packages. No package is ever downgraded.
 
 mod compare;
+mod label;
 mod packages;
 pub mod update;
 
@@ -291,6 +292,7 @@ fn attach_root(
     let path = subject.zonepath.clone();
     let manifest = Manifest::load(&path.join(DETACHED))?;
     let file = identity::read(&path);
+    label::keep(config, &path, manifest.as_ref(), &file)?;
     let uuid = uuid_for(subject, manifest.as_ref(), &file)?;
     let rule = match options.take_over {
         true => Claim::TakeOver,

@@ -323,6 +323,40 @@ fn two_labels_share_no_folder_and_no_copy_goes_down() {
     }
 }
 
+#[test]
+fn an_attach_does_not_lower_the_label_of_files() {
+    let Some(host) = two() else { return };
+    let why = "lower the label of the files";
+    // The zone has never booted.
+    host.on("high", &["detach"]).quiet();
+    for label in [LOW, ASIDE] {
+        host.zonecfg(&["-z", "high", &format!("set label={label}")])
+            .quiet();
+        host.on("high", &["attach"]).mentions(1, why);
+    }
+    host.on("high", &["attach", "-F"]).mentions(1, why);
+    host.zonecfg(&["-z", "high", &format!("set label={HIGH}")])
+        .quiet();
+    host.on("high", &["attach"]).quiet();
+    // A lower zone may rise.
+    host.on("low", &["detach"]).quiet();
+    host.zonecfg(&["-z", "low", &format!("set label={HIGH}")])
+        .quiet();
+    host.on("low", &["attach"]).quiet();
+    // The manifest is gone, and the record of the last boot remains.
+    host.boot("high");
+    host.halt("high");
+    host.on("high", &["detach"]).quiet();
+    fs::remove_file(host.path("/zones/high/SUNWdetached.xml")).unwrap();
+    host.zonecfg(&["-z", "high", &format!("set label={LOW}")])
+        .quiet();
+    host.on("high", &["attach", "-F"]).mentions(1, why);
+    host.zonecfg(&["-z", "high", &format!("set label={HIGH}")])
+        .quiet();
+    let attached = host.on("high", &["attach", "-F"]);
+    assert_eq!(attached.code(), Some(0), "{attached:?}");
+}
+
 /// Takes the lock of labels, as a boot of another zone does.
 fn lock_of_labels(host: &Host) -> fs::File {
     let lock = fs::File::open(host.path("/run/zones/.labels.lock")).unwrap();
