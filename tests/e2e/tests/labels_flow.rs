@@ -3,6 +3,7 @@
 //! succeeds without the wall.
 
 use std::fs;
+use std::path::Path;
 
 use e2e::inside::perl;
 use e2e::{At, Host, World, wait_for};
@@ -355,6 +356,52 @@ fn an_attach_does_not_lower_the_label_of_files() {
         .quiet();
     let attached = host.on("high", &["attach", "-F"]);
     assert_eq!(attached.code(), Some(0), "{attached:?}");
+}
+
+/// Verifies a zone in a mount namespace in which `folder` is also mounted at `alias`.
+fn verify_with_alias(host: &Host, zone: &str, folder: &Path, alias: &Path) -> e2e::Ran {
+    let plain = host.command("zoneadm", &["-z", zone, "verify"]);
+    let script = "mount --bind \"$0\" \"$1\" && shift && exec \"$@\"";
+    let mut command = std::process::Command::new("unshare");
+    command.args(["-m", "sh", "-c", script]);
+    command.args([folder, alias]).arg(plain.get_program());
+    command.args(plain.get_args());
+    for (name, value) in plain.get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    e2e::run::run(&mut command, b"")
+}
+
+#[test]
+fn a_bind_mount_of_another_zone_is_refused_as_a_source() {
+    let Some(host) = two() else { return };
+    let alias = host.path("/alias");
+    fs::create_dir_all(&alias).unwrap();
+    fs::set_permissions(&alias, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let add = format!(
+        "add fs; set dir=/data; set special={}; set type=lofs; end",
+        alias.display()
+    );
+    let (low, empty) = (host.path("/zones/low/root"), host.path("/empty"));
+    fs::create_dir_all(&empty).unwrap();
+    host.configure("plain", "");
+    for zone in ["high", "plain"] {
+        host.zonecfg(&["-z", zone, &add]).quiet();
+        let ran = verify_with_alias(&host, zone, &low, &alias);
+        assert!(
+            ran.code() == Some(1) && ran.err.contains("where no zone may write"),
+            "{ran:?}"
+        );
+        // The control: another folder at the same mount point.
+        let ran = verify_with_alias(&host, zone, &empty, &alias);
+        assert!(!ran.err.contains("where no zone may write"), "{ran:?}");
+    }
+    host.zonecfg(&["-z", "high", "select fs dir=/data; set options=[ro]; end"])
+        .quiet();
+    let ran = verify_with_alias(&host, "high", &low, &alias);
+    assert!(ran.err.contains("only at /zone/NAME/export"), "{ran:?}");
 }
 
 /// Takes the lock of labels, as a boot of another zone does.
