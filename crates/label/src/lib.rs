@@ -14,14 +14,17 @@
 //! | `label` | labels, their order and their hexadecimal form |
 //! | `encodings` | the names, and the rules of valid labels |
 //! | `text` | labels from text and as text |
+//! | `analysis` | a description of an encodings file, and remarks on it |
 //! | `read` | the reader of the encodings file |
 
+mod analysis;
 mod encodings;
 mod error;
 mod label;
 mod read;
 mod text;
 
+pub use analysis::Remark;
 pub use encodings::Encodings;
 pub use error::{BadEncodings, BadLabel, Problem, Reason};
 pub use label::{Label, Relation};

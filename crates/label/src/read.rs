@@ -31,31 +31,46 @@ const CLASSIFICATION: &[&str] = &[
 ];
 
 impl Encodings {
-    /// Reads an encodings file. Fails with the number of the line of the first error.
+    /// Reads an encodings file: its labels for zones. Fails with the number of the line of the first
+    /// error.
     pub fn read(text: &str) -> Result<Self, BadEncodings> {
-        if text.len() > MAX_FILE_BYTES {
-            return Err(at(1, Problem::TooLarge));
-        }
-        let blocks = sections::split(text)?;
-        let mut encodings = Self::default();
-        let mut sensitivity = false;
-        for block in &blocks {
-            match block.section {
-                Section::Version => encodings.version = version(block),
-                Section::Classifications => classifications(&mut encodings, block)?,
-                Section::SensitivityLabels => sensitivity = true,
-                Section::Clearances => sensitivity = false,
-                Section::Words if sensitivity => words::read(&mut encodings, block)?,
-                Section::Required if sensitivity => combinations::required(&mut encodings, block)?,
-                Section::Constraints if sensitivity => {
-                    combinations::constraints(&mut encodings, block)?;
-                }
-                Section::Accreditation => accreditation::read(&mut encodings, block)?,
-                _ => {}
-            }
-        }
-        Ok(encodings)
+        read(text, Section::SensitivityLabels)
     }
+
+    /// Reads an encodings file: its clearances of users. Clearances have words of their own, and no
+    /// accreditation range. Fails with the number of the line of the first error.
+    pub fn read_clearances(text: &str) -> Result<Self, BadEncodings> {
+        read(text, Section::Clearances)
+    }
+}
+
+/// Reads the classifications, and the words of the section `of`.
+fn read(text: &str, of: Section) -> Result<Encodings, BadEncodings> {
+    if text.len() > MAX_FILE_BYTES {
+        return Err(at(1, Problem::TooLarge));
+    }
+    let blocks = sections::split(text)?;
+    let mut encodings = Encodings::default();
+    // True from the heading of the section `of` to the heading of another one with words.
+    let mut inside = false;
+    for block in &blocks {
+        match block.section {
+            Section::Version => encodings.version = version(block),
+            Section::Classifications => classifications(&mut encodings, block)?,
+            Section::SensitivityLabels | Section::Clearances | Section::Channels => {
+                inside = block.section == of;
+            }
+            Section::Words if inside => words::read(&mut encodings, block)?,
+            Section::Required if inside => combinations::required(&mut encodings, block)?,
+            Section::Constraints if inside => combinations::constraints(&mut encodings, block)?,
+            Section::Accreditation if of == Section::Clearances => {
+                accreditation::check_clearance(&encodings, block)?;
+            }
+            Section::Accreditation => accreditation::read(&mut encodings, block)?,
+            _ => {}
+        }
+    }
+    Ok(encodings)
 }
 
 fn version(block: &Block<'_>) -> String {

@@ -58,6 +58,21 @@ pub(super) fn read(encodings: &mut Encodings, block: &Block<'_>) -> Result<(), B
     Ok(())
 }
 
+/// Fails if the minimum clearance is none of the clearances in `encodings`.
+pub(super) fn check_clearance(
+    encodings: &Encodings,
+    block: &Block<'_>,
+) -> Result<(), BadEncodings> {
+    for item in items(&block.lines) {
+        let found = item.keyword(Section::Accreditation.name(), &[MINIMUM_CLEARANCE]);
+        if let Ok((_, value)) = found {
+            let clearance = encodings.parse(value);
+            clearance.map_err(|error| at(item.line, Problem::Label(error)))?;
+        }
+    }
+    Ok(())
+}
+
 fn keyword(
     encodings: &mut Encodings,
     item: &Item<'_>,
@@ -75,7 +90,7 @@ fn keyword(
             *current = Some((value, None));
             return Ok(());
         }
-        // Only users have clearances. Words of clearances are not read.
+        // Only users have clearances; check_clearance checks it.
         MINIMUM_CLEARANCE => return Ok(()),
         MINIMUM_LABEL => {
             let label = encodings.parse(value).map(drop);

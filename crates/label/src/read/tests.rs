@@ -290,3 +290,33 @@ fn names_the_line_of_a_bad_file() {
     assert!(Encodings::read(&large).is_err());
     assert!(Encodings::read(&EXAMPLE.replacen("PUB", "P\u{1b}B", 1)).is_err());
 }
+
+#[test]
+fn clearances_have_words_of_their_own() {
+    let clearances = Encodings::read_clearances(EXAMPLE).unwrap();
+    let words: Vec<_> = clearances.words().collect();
+    assert_eq!(words, ["NEED TO KNOW"]);
+    // NEED TO KNOW is a label only at CONFIDENTIAL, and a clearance from CONFIDENTIAL up.
+    let clearance = clearances.parse("TS NTK").unwrap();
+    assert!(example().parse("TS NTK").is_err());
+    assert_eq!(clearances.text(clearance), "TOP SECRET : NEED TO KNOW");
+    assert!(clearances.check_accredited(clearance).is_err());
+    for (from, to, message) in [
+        (
+            "minimum clearance= PUB",
+            "minimum clearance= PUB A",
+            "unknown word 'A'",
+        ),
+        (
+            "name= NEED TO KNOW; sname= NTK; prefix= :; compartments= 1-2; minclass= CNF;\n\nREQ",
+            "name= NEED TO KNOW;\n\nREQ",
+            "'NEED TO KNOW' has no compartments=",
+        ),
+    ] {
+        assert!(EXAMPLE.contains(from), "{from}");
+        let text = EXAMPLE.replacen(from, to, 1);
+        Encodings::read(&text).unwrap();
+        let error = Encodings::read_clearances(&text).unwrap_err().to_string();
+        assert!(error.contains(message), "{from}: {error}");
+    }
+}
