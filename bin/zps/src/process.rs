@@ -105,7 +105,7 @@ fn one(pid: i32) -> Option<Process> {
     let mut process = parse_stat(&read("stat")?)?;
     add_status(&mut process, &status);
     process.args = command_line(&read("cmdline").unwrap_or_default(), &process.comm);
-    process.cgroup = unified(&read("cgroup").unwrap_or_default()).to_owned();
+    process.cgroup = store::groups::unified(&read("cgroup").unwrap_or_default()).to_owned();
     Some(process)
 }
 
@@ -166,14 +166,6 @@ fn command_line(words: &str, comm: &str) -> String {
     } else {
         words.replace('\0', " ")
     }
-}
-
-/// Returns the cgroup in the version 2 hierarchy.
-fn unified(groups: &str) -> &str {
-    groups
-        .lines()
-        .find_map(|line| line.strip_prefix("0::"))
-        .unwrap_or_default()
 }
 
 /// Returns the rest of the line that begins with a key.
@@ -239,6 +231,5 @@ mod tests {
         assert_eq!((process.own_pid, process.rss, process.vsz), (12, 7, 70));
         assert_eq!(command_line("sh\0-c\0x y\0", "sh"), "sh -c x y");
         assert_eq!(command_line("", "kthreadd"), "[kthreadd]");
-        assert_eq!(unified("1:cpu:/a\n0::/zones/web\n"), "/zones/web");
     }
 }

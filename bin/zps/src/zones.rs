@@ -1,17 +1,11 @@
-//! Finds the active zones, and the zone of each process.
-//!
-//! A process is in the zone whose cgroup it is in: zoneadmd starts the zone's first process in this
-//! cgroup, zlogin enters it, and no process of a zone can leave it.
+//! Finds the active zones, and the zone of each process; see [`store::groups`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
 
 use cli::CurrentZone;
 use model::ZoneName;
 use store::index::Index;
-use store::{Root, runtime};
-use sys::mountinfo::Mount;
+use store::{Root, groups};
 
 use crate::process::Process;
 
@@ -67,53 +61,32 @@ impl Zones {
 
     /// Returns the zones that a process on the host sees: the global zone and all active zones.
     pub fn of_host(root: Root) -> Result<Self, String> {
-        let mounts = sys::mountinfo::own()
+        let (active, unreadable) = groups::of_host(&root)
             .map_err(|error| format!("could not read /proc/self/mountinfo: {error}"))?;
-        let mut groups = BTreeMap::new();
-        let mut warnings = Vec::new();
-        for name in named_in(&root.run()) {
-            // Also of a zone whose first process has ended: other processes may still run.
-            match runtime::load_any(&root, &name) {
-                Ok(Some(active)) => {
-                    let group = active.cgroups.first();
-                    if let Some(group) = group.and_then(|path| in_tree(path, &mounts)) {
-                        let zone = Zone {
-                            name: name.to_string(),
-                            id: active.id,
-                            first_id: active.first_id,
-                        };
-                        groups.insert(group, zone);
-                    }
-                }
-                Ok(None) => {}
-                Err(error) => warnings.push(format!("zone '{name}': {error}")),
-            }
-        }
+        let zone = |one: groups::Active| Zone {
+            name: one.name.to_string(),
+            id: one.id,
+            first_id: one.first_id,
+        };
+        let groups = active.into_iter().map(|(group, one)| (group, zone(one)));
+        let warnings = unreadable
+            .into_iter()
+            .map(|(name, error)| format!("zone '{name}': {error}"));
         Ok(Self {
             own: Zone {
                 name: cli::GLOBAL.to_owned(),
                 id: 0,
                 first_id: 0,
             },
-            groups,
+            groups: groups.collect(),
             root: Some(root),
-            warnings,
+            warnings: warnings.collect(),
         })
     }
 
     /// Returns the zone of a process.
     pub fn of(&self, process: &Process) -> &Zone {
-        let mut group = process.cgroup.as_str();
-        // Looks up the cgroup of the process, then each parent up to the root: there are only few.
-        loop {
-            if let Some(zone) = self.groups.get(group) {
-                return zone;
-            }
-            match group.rsplit_once('/') {
-                Some((above, _)) => group = above,
-                None => return &self.own,
-            }
-        }
+        groups::nearest(&self.groups, &process.cgroup).unwrap_or(&self.own)
     }
 
     /// Returns the ids of the zones that -z selects; `None` without -z. A zone that is not active
@@ -167,33 +140,10 @@ impl Zones {
     }
 }
 
-/// Returns the zones that have a state file in a folder.
-fn named_in(folder: &Path) -> Vec<ZoneName> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let name = |entry: fs::DirEntry| {
-        let file = entry.file_name();
-        file.to_str()?.strip_suffix(".state")?.parse().ok()
-    };
-    entries.filter_map(name).collect()
-}
-
-/// Returns the path of a cgroup as /proc/PID/cgroup writes it, for a path below a mounted cgroup2
-/// file system.
-fn in_tree(path: &Path, mounts: &[Mount]) -> Option<String> {
-    let inside = |mount: &Mount| {
-        if mount.fstype != "cgroup2" {
-            return None;
-        }
-        let below = path.strip_prefix(&mount.point).ok()?;
-        let group = mount.root.join(below);
-        Some((mount.point.as_os_str().len(), group.to_str()?.to_owned()))
-    };
-    let found = mounts.iter().filter_map(inside).max()?;
-    Some(found.1)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn zone(name: &str, id: u32) -> Zone {
@@ -263,22 +213,5 @@ mod tests {
         for unknown in ["9", "web", "a/b", "nobody*"] {
             assert_eq!(chosen(&[unknown]), Err(format!("unknown zone '{unknown}'")));
         }
-    }
-
-    #[test]
-    fn groups_are_named_as_the_kernel_names_them() {
-        let mounts = |text: &str| sys::mountinfo::parse(text.as_bytes());
-        let hybrid = &mounts(
-            "\
-30 20 0:30 / /sys/fs/cgroup rw - tmpfs tmpfs rw
-35 30 0:35 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
-",
-        );
-        let path = Path::new("/sys/fs/cgroup/unified/zones/web");
-        assert_eq!(in_tree(path, hybrid).as_deref(), Some("/zones/web"));
-        let part = &mounts("35 30 0:35 /box /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
-        let path = Path::new("/sys/fs/cgroup/zones/web");
-        assert_eq!(in_tree(path, part).as_deref(), Some("/box/zones/web"));
-        assert_eq!(in_tree(Path::new("/zones/web"), part), None);
     }
 }

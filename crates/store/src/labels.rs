@@ -1,7 +1,9 @@
 //! The names of sensitivity labels, and the labels of all zones.
 
+mod place;
+
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use label::{BadEncodings, BadLabel, Encodings, Label};
 use model::ZoneName;
@@ -9,6 +11,8 @@ use model::config::LABEL;
 
 use crate::index::Index;
 use crate::{Root, lock, runtime, xml};
+
+pub use place::of_path;
 
 /// The errors of labels on this host.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +31,9 @@ pub enum Error {
     /// The label is not valid on this host.
     #[error(transparent)]
     Label(#[from] BadLabel),
+    /// A path leads into the mounts of a zone, where the host cannot find its folders.
+    #[error("{}: the mounts of this process do not have it: name its path on the host", .0.display())]
+    Elsewhere(PathBuf),
     /// A file could not be read.
     #[error(transparent)]
     Store(#[from] crate::Error),
@@ -37,10 +44,25 @@ pub enum Error {
 /// # Errors
 /// Fails with [`Error::Missing`] if there is no such file, or with the first error of the file.
 pub fn encodings(root: &Root) -> Result<Encodings, Error> {
-    let path = root.label_encodings();
-    let text = xml::read_bounded(&path)?.ok_or_else(|| Error::Missing(root.shown(&path)))?;
-    Encodings::read(&text).map_err(|problem| Error::Encodings {
-        path: root.shown(&path),
+    read_file(root, &root.label_encodings(), Encodings::read)
+}
+
+/// Reads the names of clearances of the host.
+///
+/// # Errors
+/// Fails as [`encodings`].
+pub fn clearances(root: &Root) -> Result<Encodings, Error> {
+    read_file(root, &root.label_encodings(), Encodings::read_clearances)
+}
+
+fn read_file(
+    root: &Root,
+    path: &Path,
+    read: impl Fn(&str) -> Result<Encodings, BadEncodings>,
+) -> Result<Encodings, Error> {
+    let text = xml::read_bounded(path)?.ok_or_else(|| Error::Missing(root.shown(path)))?;
+    read(&text).map_err(|problem| Error::Encodings {
+        path: root.shown(path),
         problem,
     })
 }
@@ -143,8 +165,6 @@ pub fn running_unlabeled(root: &Root, zone: &ZoneName) -> Result<Vec<ZoneName>, 
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use model::Config;
 
     use super::*;

@@ -8,6 +8,7 @@
 pub mod atomic;
 mod damage;
 pub mod format;
+pub mod groups;
 pub mod identity;
 pub mod index;
 pub mod labels;
