@@ -3,6 +3,7 @@
 use std::fs;
 
 use e2e::Host;
+use e2e::run::{Ran, run};
 
 const NAMES: &str = include_str!("../../../crates/label/tests/label_encodings");
 
@@ -44,4 +45,34 @@ fn labels_decide_which_zones_boot() {
         listed.contains("LABEL") && listed.contains("PUBLIC"),
         "{listed}"
     );
+}
+
+#[test]
+fn plabel_and_getlabel_tell_the_label_of_a_running_zone() {
+    let Some(host) = Host::with_master() else {
+        return;
+    };
+    fs::write(host.path("/etc/zones/label_encodings"), NAMES).unwrap();
+    host.configure("high", "set -F label=\"CNF : NTK\"");
+    host.on("high", &["clone", "master"]).quiet();
+    host.boot("high");
+    let run =
+        |program: &str, words: &[&str]| -> Ran { run(&mut host.command(program, words), b"") };
+    let pids = run("zps", &["-z", "high", "-o", "pid="]).ok().out;
+    let first = pids
+        .split_whitespace()
+        .next()
+        .expect("a process of the zone");
+    let own = std::process::id().to_string();
+    let told = run("zonelabel", &["plabel", "-s", first, &own]).ok();
+    assert_eq!(told.out, format!("{first}: CNF : NTK\n{own}: ADMIN_LOW\n"));
+    let export = host.path("/zones/high/export/root");
+    fs::write(export.join("report"), "").unwrap();
+    let report = export.join("report").display().to_string();
+    let told = run("zonelabel", &["getlabel", &report]).ok();
+    assert_eq!(told.out, format!("{report}: CONFIDENTIAL : NEED TO KNOW\n"));
+    // The path leads into the mounts of the zone, where another file has the same name.
+    let inside = format!("/proc/{first}/root/etc/passwd");
+    let told = run("zonelabel", &["getlabel", &inside]);
+    told.mentions(1, "name its path on the host");
 }
