@@ -244,6 +244,51 @@ pub fn plain() -> Vec<Program> {
             other: None,
         },
     ]
+    .into_iter()
+    .chain(labels())
+    .collect()
+}
+
+/// Returns the commands of labels, which are links to zonelabel.
+fn labels() -> Vec<Program> {
+    let root = || flag("-R", Some(Argument::Folder), "alternate root");
+    let short = || flag("-s", None, "short names");
+    let long = || flag("-S", None, "long names (the default)");
+    let sensitivity = || flag("-s", None, "sensitivity labels (the default)");
+    let clearance = || flag("-c", None, "clearances");
+    let program = |name, flags, operand| Program {
+        name,
+        flags,
+        operand,
+        other: None,
+    };
+    vec![
+        program(
+            "chk_encodings",
+            vec![
+                flag("-a", None, "what the file says, and remarks"),
+                flag("-c", Some(Argument::Text), "the highest classification"),
+                root(),
+            ],
+            Some(Argument::File),
+        ),
+        program(
+            "atohexlabel",
+            vec![clearance(), root(), sensitivity()],
+            None,
+        ),
+        program(
+            "hextoalabel",
+            vec![clearance(), root(), sensitivity()],
+            None,
+        ),
+        program("plabel", vec![root(), long(), short()], None),
+        program(
+            "getlabel",
+            vec![root(), long(), short()],
+            Some(Argument::File),
+        ),
+    ]
 }
 
 /// Returns the options of zonestat: those of Solaris 11, those of the dashboard, and those that

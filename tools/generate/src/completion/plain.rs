@@ -45,6 +45,11 @@ const fn choices(program: &Program) -> Option<&'static [&'static str]> {
     }
 }
 
+/// Returns true if the operands of the program are files.
+fn takes_files(program: &Program) -> bool {
+    program.operand == Some(Argument::File)
+}
+
 /// Returns true if an option or operand of the program is a zone.
 fn wants_zones(program: &Program) -> bool {
     let zone = |argument: &Option<Argument>| matches!(argument, Some(Argument::Zone(_)));
@@ -117,6 +122,7 @@ fn bash(program: &Program) -> String {
     }
     let other = match choices(program) {
         Some(_) => "*) verb=yes ;;",
+        None if takes_files(program) => "*) ;;",
         None => "*) return ;; # what runs in the zone is the zone's",
     };
     out.push_str(&format!(
@@ -134,6 +140,13 @@ fn bash(program: &Program) -> String {
         Some(words) => Some(format!("'{}'", words.join(" "))),
         None => operand.map(|_| format!("\"$(_{name}_list $states)\"")),
     };
+    if takes_files(program) {
+        out.push_str(
+            "    else
+        compopt -o filenames
+        mapfile -t COMPREPLY < <(compgen -f -- \"$current\")\n",
+        );
+    }
     if let Some(offered) = offered {
         let when = match choices(program) {
             Some(_) => "elif [ ! \"$verb\" ]; then",
@@ -185,6 +198,9 @@ fn zsh(program: &Program) -> String {
     if let Some(words) = choices(program) {
         out.push_str(&format!(" \\\n    ':word:({})'", words.join(" ")));
     }
+    if takes_files(program) {
+        out.push_str(" \\\n    '*:file:_files'");
+    }
     if operand(program).is_some() {
         out.push_str(&format!(
             " \\\n    ':zone:_{name}_zones' \\\n    '*::command: '"
@@ -225,7 +241,9 @@ end\n\n",
             format!(" -n __{name}_before")
         }
     };
-    out.push_str(&format!("complete -c {name} -f\n"));
+    if !takes_files(program) {
+        out.push_str(&format!("complete -c {name} -f\n"));
+    }
     for flag in &program.flags {
         let argument = match &flag.argument {
             None => String::new(),
