@@ -139,7 +139,7 @@ pub fn migrate(
             Sent::Whole => {
                 subject.state = State::Installed;
                 subject.runtime = None;
-                subject::settle(host, zone)?;
+                zone::settle::settle(host, zone)?;
                 return give_up(host, &subject, progress);
             }
             Sent::Halted => {}
@@ -183,7 +183,7 @@ fn settle_interrupted(
             // A guest that migrated live is still paused on this host.
             if stands {
                 halt_locked(host, subject)?;
-                subject::settle(host, zone)?;
+                zone::settle::settle(host, zone)?;
             }
             give_up(host, subject, progress).map(Some)
         }
@@ -222,7 +222,7 @@ fn send_rest(
     trip: &mut Trip,
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), Error> {
-    subject::settle(host, &subject.entry.name)?;
+    zone::settle::settle(host, &subject.entry.name)?;
     progress("Sending the changes since.");
     trip.send_top()?;
     trip.compare()?;

@@ -536,7 +536,7 @@ impl<'a> Guest<'a> {
             arrival.give_up();
         }
         if std::mem::take(&mut self.stored) {
-            subject::settle(self.host, &self.subject.entry.name)?;
+            zone::settle::settle(self.host, &self.subject.entry.name)?;
             self.subject.entry = Entry {
                 state: State::Configured,
                 uuid: None,

@@ -40,7 +40,7 @@ pub(crate) struct Arrival {
 /// Fails with the reason why the zone cannot boot. No process of the zone runs then.
 pub(crate) fn start(host: &Host, subject: &Subject, config: &Config) -> Result<Arrival, Error> {
     let zone = &subject.entry.name;
-    subject::settle(host, zone)?;
+    zone::settle::settle(host, zone)?;
     verify::before(host, subject, config, Verb::Boot)?;
     let facts = kind::of(config).boot_facts(host, subject, config, Added::Refused)?;
     let options = BootOptions::default();

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use label::{Label, Relation};
-use model::ZoneName;
+use model::{State, ZoneName};
 use rustix::fs::CWD;
 use rustix::mount::MountAttrFlags;
 use serde::{Deserialize, Serialize};
@@ -94,6 +94,12 @@ pub fn appear(host: &Host, zone: &ZoneName) -> Result<Vec<String>, Error> {
 /// # Errors
 /// Fails if the state of the zones cannot be read.
 pub fn vanish(host: &Host, zone: &ZoneName) -> Result<Vec<String>, Error> {
+    // Most hosts have no labels, and so no file of the lock.
+    if !lock_file(host).exists() {
+        return Ok(Vec::new());
+    }
+    // Only the holder of the lock makes files of views, so none is missing from the list.
+    let _lock = lock_views(host)?;
     let has_views = |name: &ZoneName| file_of(host, name).exists();
     let readers: Vec<ZoneName> = store::index::Index::load(&host.root)?
         .entries()
@@ -101,10 +107,6 @@ pub fn vanish(host: &Host, zone: &ZoneName) -> Result<Vec<String>, Error> {
         .map(|entry| entry.name.clone())
         .filter(has_views)
         .collect();
-    if readers.is_empty() {
-        return Ok(Vec::new());
-    }
-    let _lock = lock_views(host)?;
     let mut remarks = Vec::new();
     for reader in readers {
         if reader == *zone {
@@ -112,21 +114,37 @@ pub fn vanish(host: &Host, zone: &ZoneName) -> Result<Vec<String>, Error> {
             atomic::remove(&file_of(host, &reader))?;
             continue;
         }
-        let views = read(host, &reader)?;
-        let (gone, kept): (Vec<View>, Vec<View>) =
-            views.into_iter().partition(|view| view.lower == *zone);
-        if gone.is_empty() {
-            continue;
+        // The views in other readers must go, even if the list of one is damaged.
+        if let Err(error) = vanish_from(host, &reader, zone, &mut remarks) {
+            remarks.push(remark_of(zone, &reader, &error));
         }
-        for view in &gone {
-            if let Err(error) = hide(host, &reader, view) {
-                let why = flatten(&error);
-                remarks.push(format!("the view of zone {zone} in zone {reader}: {why}"));
-            }
-        }
-        save(host, &reader, &kept)?;
     }
     Ok(remarks)
+}
+
+fn vanish_from(
+    host: &Host,
+    reader: &ZoneName,
+    zone: &ZoneName,
+    remarks: &mut Vec<String>,
+) -> Result<(), Error> {
+    let views = read(host, reader)?;
+    let (gone, kept): (Vec<View>, Vec<View>) =
+        views.into_iter().partition(|view| view.lower == *zone);
+    if gone.is_empty() {
+        return Ok(());
+    }
+    for view in &gone {
+        if let Err(error) = hide(host, reader, view) {
+            remarks.push(remark_of(zone, reader, &error));
+        }
+    }
+    save(host, reader, &kept)
+}
+
+fn remark_of(zone: &ZoneName, reader: &ZoneName, error: &Error) -> String {
+    let why = flatten(error);
+    format!("the view of zone {zone} in zone {reader}: {why}")
 }
 
 fn show(host: &Host, lower: &Running, reader: &Running) -> Result<(), Error> {
@@ -192,6 +210,10 @@ fn running(host: &Host) -> Result<Vec<Running>, Error> {
         let (Some(label), Some(runtime)) = (label, runtime::load(&host.root, &name)?) else {
             continue;
         };
+        // The views of a zone that ends are gone before its first process is, and must not return.
+        if runtime.state == State::ShuttingDown {
+            continue;
+        }
         let zonepath = host.root.path(&index.get(&name)?.zonepath);
         // A guest has no such folder.
         if zonepath.join(storage::EXPORT).join(storage::ROOT).is_dir() {
@@ -207,7 +229,11 @@ fn running(host: &Host) -> Result<Vec<Running>, Error> {
 }
 
 fn lock_views(host: &Host) -> Result<File, Error> {
-    Ok(lock::exclusive(&host.root.run().join(".views.lock"))?)
+    Ok(lock::exclusive(&lock_file(host))?)
+}
+
+fn lock_file(host: &Host) -> PathBuf {
+    host.root.run().join(".views.lock")
 }
 
 fn file_of(host: &Host, reader: &ZoneName) -> PathBuf {
@@ -239,4 +265,118 @@ fn save(host: &Host, reader: &ZoneName, views: &[View]) -> Result<(), Error> {
     let text = serde_json::to_vec(views)
         .map_err(|error| Error::io(format!("write {}", path.display()))(error.into()))?;
     Ok(atomic::replace(&path, &text, 0o600, Durability::Volatile)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Config;
+    use store::Root;
+    use store::index::{self, Entry};
+
+    use super::*;
+
+    const LOW: &str = "0x0002-08-08";
+    const HIGH: &str = "0x0004-08-68";
+
+    fn me() -> Process {
+        Process::find(i32::try_from(std::process::id()).unwrap()).unwrap()
+    }
+
+    fn host_with(zones: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        std::fs::create_dir_all(root.etc()).unwrap();
+        std::fs::create_dir_all(root.run()).unwrap();
+        for (name, label) in zones {
+            let name: ZoneName = name.parse().unwrap();
+            let mut config = Config::new(name.clone());
+            config.set_zonepath("/zones/%{zonename}").unwrap();
+            config.set("label", label).unwrap();
+            store::xml::save(&root, &config).unwrap();
+            let zonepath = PathBuf::from(format!("/zones/{name}"));
+            let export = root.path(&zonepath).join(storage::EXPORT);
+            std::fs::create_dir_all(export.join(storage::ROOT)).unwrap();
+            index::update(&root, |index| {
+                index.put(Entry::configured(name, zonepath));
+                Ok::<(), store::Error>(())
+            })
+            .unwrap();
+        }
+        (folder, Host::new(root, PathBuf::new(), None))
+    }
+
+    fn run_in(host: &Host, zone: &str, state: State) {
+        let runtime = Runtime {
+            id: 1,
+            state,
+            init: me(),
+            daemon: me(),
+            cgroups: Vec::new(),
+            first_id: 0x2000_0000,
+            shutdown_signal: 30,
+            capabilities: 0,
+            seccomp: Vec::new(),
+            kernel: false,
+            environment: Vec::new(),
+            controls: model::controls::Controls::default(),
+            auxiliary: String::new(),
+            pager: None,
+            immutable: None,
+        };
+        runtime::save(&host.root, &zone.parse().unwrap(), &runtime).unwrap();
+    }
+
+    #[test]
+    fn a_zone_that_ends_gets_no_new_views() {
+        let (_folder, host) = host_with(&[("low", LOW), ("high", HIGH)]);
+        run_in(&host, "low", State::Running);
+        run_in(&host, "high", State::Ready);
+        assert_eq!(running(&host).unwrap().len(), 2);
+        // Its first process still lives after its views are gone.
+        run_in(&host, "low", State::ShuttingDown);
+        let names: Vec<String> = running(&host)
+            .unwrap()
+            .into_iter()
+            .map(|one| one.name.to_string())
+            .collect();
+        assert_eq!(names, ["high"]);
+    }
+
+    #[test]
+    fn a_damaged_list_keeps_no_view_in_another_reader() {
+        let zones = [
+            ("low", LOW),
+            ("first", HIGH),
+            ("second", HIGH),
+            ("third", HIGH),
+        ];
+        let (_folder, host) = host_with(&zones);
+        let low: ZoneName = "low".parse().unwrap();
+        drop(lock_views(&host).unwrap());
+        let view = View {
+            lower: low.clone(),
+            of: me(),
+            reader: me(),
+            mounted: Mounted {
+                at: point(&low),
+                id: 1,
+                unique: None,
+            },
+        };
+        let readers = ["first", "third"].map(|name| name.parse::<ZoneName>().unwrap());
+        for reader in &readers {
+            save(&host, reader, std::slice::from_ref(&view)).unwrap();
+        }
+        let second: ZoneName = "second".parse().unwrap();
+        std::fs::write(file_of(&host, &second), "[{").unwrap();
+        let remarks = vanish(&host, &low).unwrap();
+        assert_eq!(remarks.len(), 1, "{remarks:?}");
+        assert!(
+            remarks[0].contains("zone low in zone second"),
+            "{remarks:?}"
+        );
+        for reader in &readers {
+            assert_eq!(read(&host, reader).unwrap(), []);
+        }
+    }
 }

@@ -159,7 +159,7 @@ fn start_admitted(
     // This comes first, because a zone that died together with its zoneadmd may still have links
     // that this zone needs.
     if !dry_run && !is_ready {
-        subject::settle(host, zone)?;
+        crate::settle::settle(host, zone)?;
         room::check(host, subject)?;
     }
     let _labels = match dry_run {
@@ -357,7 +357,7 @@ fn shorten(host: &Host, subject: &Subject) -> Result<(), Error> {
         return Ok(());
     }
     // Mounts of the old layers must be unmounted first.
-    subject::settle(host, &subject.entry.name)?;
+    crate::settle::settle(host, &subject.entry.name)?;
     if deep {
         dataset.tend()?;
     }

@@ -55,7 +55,7 @@ impl Origin {
                     )));
                 }
             }
-            None if state == State::Installed => subject::settle(host, zone)?,
+            None if state == State::Installed => crate::settle::settle(host, zone)?,
             _ => {
                 return Err(Error::Source(format!(
                     "zone {zone} is {state}; installed is required."

@@ -42,7 +42,7 @@ pub fn detach(
             "has an interrupted patch: run zonepatch recover first.".to_owned(),
         ));
     }
-    subject::settle(host, zone)?;
+    crate::settle::settle(host, zone)?;
     Records::of(&host.root).let_go(zone)?;
     // The zone may have migrated to this host without the knowledge of the source. This record
     // stops the source from booting the zone again, wherever the detached zone is attached next.
@@ -126,7 +126,7 @@ fn forget(host: &Host, subject: &Subject, dry_run: bool) -> Result<Outcome, Erro
             "detach zone {zone}:\n  store state configured\n"
         )));
     }
-    subject::settle(host, zone)?;
+    crate::settle::settle(host, zone)?;
     let mut entry = subject.entry.clone();
     entry.state = State::Configured;
     executor::record_now(host, entry)?;

@@ -353,7 +353,7 @@ pub fn activate(
     match (when, subject.state) {
         (When::NextBoot, _) => Ok(Outcome::Done),
         (When::Now, State::Installed) => {
-            subject::settle(host, zone)?;
+            crate::settle::settle(host, zone)?;
             switch::take_next(&subject.zonepath, None)?;
             Ok(Outcome::Done)
         }

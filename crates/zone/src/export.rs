@@ -76,7 +76,7 @@ pub fn export(
     let warning = system.warning();
     let manifest = inventory::manifest(&config, subject.entry.uuid, system);
     let packed = if subject.state == State::Installed {
-        subject::settle(host, zone)?;
+        crate::settle::settle(host, zone)?;
         let stack = driver_at(&path)?.stack(&path)?;
         write(host, &stack, &manifest, target.writer()?, cipher)?
     } else {

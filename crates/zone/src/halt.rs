@@ -26,7 +26,11 @@ pub fn halt(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Erro
     match start {
         // The zone was about to boot again. This command has stopped that.
         Start::Already(_) if was_cut => Ok(Outcome::Done),
-        Start::Already(notice) => Ok(Outcome::Already(notice)),
+        Start::Already(notice) => {
+            // The zone may have died together with its zoneadmd.
+            platform::views::vanish(host, zone)?;
+            Ok(Outcome::Already(notice))
+        }
         Start::Go(subject) => halt_locked(host, &subject).map(|()| Outcome::Done),
     }
 }
@@ -39,7 +43,11 @@ pub fn halt_within(host: &Host, zone: &ZoneName, patience: Duration) -> Result<O
     let (start, was_cut) = Subject::admit_cutting(host, zone, Verb::Halt)?;
     match start {
         Start::Already(_) if was_cut => Ok(Outcome::Done),
-        Start::Already(notice) => Ok(Outcome::Already(notice)),
+        Start::Already(notice) => {
+            // The zone may have died together with its zoneadmd.
+            platform::views::vanish(host, zone)?;
+            Ok(Outcome::Already(notice))
+        }
         Start::Go(subject) => halting(host, &subject, patience).map(|()| Outcome::Done),
     }
 }
@@ -67,7 +75,7 @@ fn halting(host: &Host, subject: &Subject, patience: Duration) -> Result<(), Err
         Ok(socket) => socket,
         // If no zoneadmd can take the zone over, its processes are killed through its control
         // groups.
-        Err(_) => return subject::settle(host, zone),
+        Err(_) => return crate::settle::settle(host, zone),
     };
     // If the time runs out, zoneadmd may wait for a process that does not end, so the remaining
     // processes are killed.
@@ -76,7 +84,7 @@ fn halting(host: &Host, subject: &Subject, patience: Duration) -> Result<(), Err
         // If zoneadmd died during the halt, its remains are removed as after any other death.
         None => {
             kill_remains(host, zone)?;
-            subject::settle(host, zone)
+            crate::settle::settle(host, zone)
         }
     }
 }

@@ -327,7 +327,7 @@ pub fn clear(host: &Host, zone: &ZoneName, state: State) -> Result<(), Error> {
 /// # Errors
 /// Fails as [`subject::settle`] does.
 pub fn settle(host: &Host, subject: &Subject) -> Result<(), Error> {
-    subject::settle(host, &subject.entry.name)
+    crate::settle::settle(host, &subject.entry.name)
 }
 
 /// Calls `look` with a path under which the whole root of a zone is mounted read-only, as the zone

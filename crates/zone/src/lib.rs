@@ -49,6 +49,7 @@ mod room;
 mod root_view;
 pub mod savecore;
 pub mod service;
+pub mod settle;
 pub mod shutdown;
 pub mod slide;
 pub mod snapshot;

@@ -48,7 +48,7 @@ pub fn merge(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Err
     }
     if !running {
         // Mounts of the old layers must be unmounted first.
-        subject::settle(host, zone)?;
+        crate::settle::settle(host, zone)?;
     }
     let config = subject.config(host)?;
     executor::run_now(host, &config, &subject.entry, &plan, &mut |_| {})?;

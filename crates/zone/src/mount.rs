@@ -49,7 +49,7 @@ fn act(
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
     }
-    subject::settle(host, zone)?;
+    crate::settle::settle(host, zone)?;
     let config = subject.config(host)?;
     executor::run_now(host, &config, &subject.entry, &plan, &mut |_| {})?;
     Ok(Outcome::Done)

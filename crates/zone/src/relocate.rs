@@ -49,7 +49,7 @@ pub fn relocate(
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
     }
-    subject::settle(host, zone)?;
+    crate::settle::settle(host, zone)?;
     let (last, steps) = plan
         .steps
         .split_last()

@@ -163,7 +163,7 @@ fn carry_out(
         return of_running(host, subject, &plan, name, progress).map(|()| note());
     }
     if !running {
-        subject::settle(host, &subject.entry.name)?;
+        crate::settle::settle(host, &subject.entry.name)?;
     }
     let config = subject.config(host)?;
     executor::run_now(host, &config, &subject.entry, &plan, progress)?;

@@ -151,6 +151,9 @@ fn carry_out(
     let _hold = identity::hold(&subject.zonepath)?;
     identity::refuse_other(&host.root, &subject.entry, &subject.zonepath)?;
     subject::settle(host, zone)?;
+    for remark in platform::views::vanish(host, zone)? {
+        progress(&remark);
+    }
     // This also clears the control groups of a zone without a record, because zoneadmd may have
     // died before it wrote the record.
     let base = Base::find(&host.cgroup)?;

@@ -95,6 +95,35 @@ fn views_come_and_go_with_the_lower_zone_and_are_read_only() {
     assert!(!host.path("/zones/low/export").exists());
 }
 
+#[test]
+fn the_view_of_a_zone_that_died_with_its_zoneadmd_goes_with_the_next_command() {
+    let Some(host) = two() else { return };
+    host.boot("low");
+    host.boot("high");
+    for command in ["halt", "uninstall"] {
+        host.sh("low", "echo words >/export/f");
+        assert_eq!(host.sh("high", &format!("cat {VIEW}/f")), "words");
+        let init = host.init_of("low");
+        host.kill(host.zoneadmd("low").unwrap());
+        host.kill(init);
+        // The dead zone took no view with it.
+        assert_eq!(host.sh("high", &format!("cat {VIEW}/f")), "words");
+        let words: &[&str] = if command == "halt" {
+            &["halt"]
+        } else {
+            &["uninstall", "-F"]
+        };
+        let ran = host.on("low", words);
+        assert!(matches!(ran.code(), Some(0 | 1)), "{ran:?}");
+        let gone = host.zlogin(&["high", &format!("ls {VIEW}")]);
+        assert_eq!(gone.out, "", "{command}: {gone:?}");
+        if command == "halt" {
+            host.boot("low");
+        }
+    }
+    assert!(!host.path("/zones/low/export").exists());
+}
+
 /// Opens a socket, a FIFO and a watch in /export, and reports what reached them when /root/stop
 /// appears.
 fn listener() -> String {

@@ -198,7 +198,7 @@ fn into_zone(
                 "is ready and not running: boot it, or halt it.".to_owned(),
             ));
         }
-        subject::settle(host, zone)?;
+        crate::settle::settle(host, zone)?;
         let path = &subject.zonepath;
         let stack = driver_at(path)?.stack(path)?;
         root_view::with_root(&stack, &inventory::scratch(host)?, |root| {

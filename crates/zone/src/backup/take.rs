@@ -48,7 +48,7 @@ pub fn backup(
         whole,
     };
     let done = if subject.state == State::Installed {
-        subject::settle(host, zone)?;
+        crate::settle::settle(host, zone)?;
         let stack = driver_at(&path)?.stack(&path)?;
         work.send(&stack, false)?
     } else {

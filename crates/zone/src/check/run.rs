@@ -166,7 +166,7 @@ fn clear(host: &Host, index: &Index, zone: &ZoneName, found: &[Finding]) -> Resu
         return Ok(());
     }
     if subject::has_remains(host, zone) {
-        subject::settle(host, zone)?;
+        crate::settle::settle(host, zone)?;
     }
     for one in found
         .iter()

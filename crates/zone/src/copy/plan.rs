@@ -105,7 +105,7 @@ pub fn prepare(host: &Host, zone: &ZoneName, request: Request) -> Result<Prepare
     let (mut stack, mut locked) = (None, None);
     if way == Way::Halted {
         if !host.plan_only {
-            subject::settle(host, zone)?;
+            crate::settle::settle(host, zone)?;
         }
         stack = Some(driver_at(&subject.zonepath)?.stack(&subject.zonepath)?);
         // The root of a halted zone must not be mounted twice. A running zone needs no lock, so

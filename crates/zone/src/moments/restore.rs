@@ -208,7 +208,7 @@ fn start_in_root(
     from: &OwnedFd,
     report: Report<'_>,
 ) -> Result<Child, Error> {
-    subject::settle(host, &subject.entry.name)?;
+    crate::settle::settle(host, &subject.entry.name)?;
     let stack = stack(subject, &When::Present)?;
     let inherited = job::inherited(&subject.config(host)?)?;
     let child = sys::process::fork(0, None, &[from.as_fd()], || {

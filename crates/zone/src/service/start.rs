@@ -52,7 +52,7 @@ fn clear(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     if runtime::load(&host.root, zone)?.is_some() {
         return Ok(());
     }
-    subject::settle(host, zone)
+    crate::settle::settle(host, zone)
 }
 
 /// Undoes interrupted installs, clones and uninstalls, and sets the CPU shares of the global zone.
