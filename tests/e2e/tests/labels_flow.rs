@@ -513,18 +513,32 @@ fn packets_go_between_equal_labels_only() {
         }
     };
     check("with the rules of the host");
-    // A zone that takes an address of another zone: its guard drops the packets.
-    let _ = world.run(
-        At::Zone("low"),
-        &format!("ip addr add {high}/32 dev net0"),
-        "",
-    );
-    assert!(!asks(At::Zone("low"), &to("same")));
-    let _ = world.run(
-        At::Zone("low"),
-        &format!("ip addr del {high}/32 dev net0"),
-        "",
-    );
+    // A zone that takes an address of another zone: the guard of its link drops the packets, also
+    // on the way to a zone of its own label.
+    let ask_from = |source: &str| {
+        let code = format!(
+            "use IO::Socket::INET; my $s = IO::Socket::INET->new(LocalAddr => \"{source}\", \
+             PeerAddr => \"{high}\", PeerPort => 4321, Timeout => 0.5); \
+             print $s ? <$s> : \"no: $@\""
+        );
+        world
+            .run(At::Zone("same"), &e2e::inside::perl(&code), "")
+            .out
+    };
+    let own = to("same");
+    let add = format!("ip addr add {low}/32 dev net0");
+    let _ = world.run(At::Zone("same"), &add, "").ok();
+    let dropped = || world.dropped("same", "net0")["source4"];
+    let before = dropped();
+    // The control: its own address as the source.
+    assert!(ask_from(&own).contains("sees"));
+    assert_eq!(dropped(), before);
+    let said = ask_from(&low);
+    assert!(!said.contains("sees"), "{said}");
+    assert!(!said.contains("assign"), "the address is not there: {said}");
+    assert!(dropped() > before);
+    let del = format!("ip addr del {low}/32 dev net0");
+    let _ = world.run(At::Zone("same"), &del, "").ok();
     // The programs are at the links, and no part of the host's firewall.
     let _ = world.run(At::Global, "nft flush ruleset", "").ok();
     check("without the rules of the host");
