@@ -1,5 +1,6 @@
 //! Tests that nothing flows from a zone to a zone of a lower or an incomparable label: by the view
-//! of files, by what zones share, and by the network. Each test has a control: the same attempt
+//! of files, by folders and devices that a zone writes, and by the network. Files that several zones
+//! only read remain a channel, see docs/labels.md. Each test has a control: the same attempt
 //! succeeds without the wall.
 
 use std::fs;
@@ -315,7 +316,8 @@ fn two_labels_share_no_folder_and_no_copy_goes_down() {
             "{ran:?}"
         );
     }
-    // The control: both only read, so no word flows.
+    // The control: folders that both only read are admitted. Locks of their files remain visible, as
+    // docs/labels.md says.
     host.zonecfg(&["-z", "low", "select fs dir=/data; set options=[ro]; end"])
         .quiet();
     host.boot("low");
