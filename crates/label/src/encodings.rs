@@ -2,6 +2,7 @@
 
 use crate::error::{BadLabel, Reason};
 use crate::label::{Compartments, Label};
+use crate::set::Words;
 
 /// A classification.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,9 +60,10 @@ impl Word {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Constraint {
     /// No word of the first list is together with a word of the second one.
-    Never(Vec<usize>, Vec<usize>),
-    /// Beside a word of the first list are only words of the second one.
-    Only(Vec<usize>, Vec<usize>),
+    Never(Words, Words),
+    /// Beside a word of the first list are only words of the second one. The second list includes
+    /// the first one, and the words that a word of it implies.
+    Only(Words, Words),
 }
 
 /// The labels of one classification that users may have.
@@ -80,6 +82,8 @@ pub struct Encodings {
     pub(crate) prefixes: Vec<Affix>,
     pub(crate) suffixes: Vec<Affix>,
     pub(crate) words: Vec<Word>,
+    /// For each word, the words that say more, and the words before it that say the same.
+    implied: Vec<Words>,
     /// Pairs of words: the first one requires the second one.
     pub(crate) required: Vec<(usize, usize)>,
     pub(crate) constraints: Vec<Constraint>,
@@ -126,18 +130,44 @@ impl Encodings {
         let class = label.classification();
         let is_in =
             |word: &Word| word.is_in(label) && class >= word.shown.0 && class <= word.shown.1;
-        let all: Vec<usize> = (0..self.words.len())
-            .filter(|number| is_in(&self.words[*number]))
-            .collect();
+        let all = self.those(is_in);
         let implied = |number: &usize| {
-            let word = &self.words[*number];
-            all.iter().any(|other| {
-                let other_word = &self.words[*other];
-                let same = (other_word.on, other_word.off) == (word.on, word.off);
-                word.is_implied_by(other_word) || (same && other < number)
-            })
+            let by = self.implied.get(*number);
+            by.is_some_and(|by| !by.intersection(&all).is_empty())
         };
-        all.iter().copied().filter(|one| !implied(one)).collect()
+        let numbers = (0..self.words.len()).filter(|number| all.has(*number));
+        numbers.filter(|one| !implied(one)).collect()
+    }
+
+    fn those(&self, wanted: impl Fn(&Word) -> bool) -> Words {
+        let words = self.words.iter().enumerate();
+        words
+            .filter(|(_, word)| wanted(word))
+            .map(|(number, _)| number)
+            .collect()
+    }
+
+    /// Compares all words once. The reader calls this after the last word.
+    pub(crate) fn find_implied(&mut self) {
+        let by = |(number, word): (usize, &Word)| -> Words {
+            let others = self.words.iter().enumerate();
+            let implying = others.filter(|(place, other)| {
+                let same = (other.on, other.off) == (word.on, word.off);
+                word.is_implied_by(other) || (same && *place < number)
+            });
+            implying.map(|(place, _)| place).collect()
+        };
+        self.implied = self.words.iter().enumerate().map(by).collect();
+    }
+
+    /// Returns the constraint that beside words of `first` are only words of `second`.
+    pub(crate) fn only(&self, first: Words, second: &Words) -> Constraint {
+        let numbers = (0..self.words.len()).filter(|number| first.has(*number));
+        let said = numbers.filter_map(|number| self.words.get(number));
+        let implied = said.fold(Words::NONE, |set, one| {
+            set.union(&self.those(|word| word.is_implied_by(one)))
+        });
+        Constraint::Only(first, first.union(second).union(&implied))
     }
 
     /// Returns the label of a classification with some words.
@@ -230,32 +260,24 @@ impl Encodings {
 
     fn broken_rule(&self, label: Label, words: &[usize]) -> Option<Reason> {
         let class = label.classification();
-        let has = |number: &usize| {
-            let word = &self.words[*number];
-            word.is_in(label) && class >= word.classes.0 && class <= word.classes.1
-        };
-        let name = |number: &usize| self.words[*number].name().to_owned();
+        let has = self
+            .those(|word| word.is_in(label) && class >= word.classes.0 && class <= word.classes.1);
+        let written: Words = words.iter().copied().collect();
+        let name = |number: usize| self.words.get(number).map_or("", Word::name).to_owned();
         for (first, second) in &self.required {
-            if has(first) && !has(second) {
-                return Some(Reason::Required(name(first), name(second)));
+            if has.has(*first) && !has.has(*second) {
+                return Some(Reason::Required(name(*first), name(*second)));
             }
         }
         for constraint in &self.constraints {
             let broken = match constraint {
                 Constraint::Never(first, second) => {
-                    let first = first.iter().find(|number| has(number));
-                    first.zip(second.iter().find(|number| has(number)))
+                    let first = has.intersection(first).first();
+                    first.zip(has.intersection(second).first())
                 }
                 Constraint::Only(first, second) => {
-                    let one = first.iter().find(|number| has(number));
-                    let other = |number: &&usize| {
-                        !first.contains(number)
-                            && !second.contains(number)
-                            && !first
-                                .iter()
-                                .any(|one| self.words[**number].is_implied_by(&self.words[*one]))
-                    };
-                    one.and_then(|one| Some((one, words.iter().find(other)?)))
+                    let one = has.intersection(first).first();
+                    one.zip(written.without(second).first())
                 }
             };
             if let Some((first, second)) = broken {

@@ -166,6 +166,14 @@ pub enum Problem {
         /// The maximum number of entries.
         limit: usize,
     },
+    /// An entry has too many names.
+    #[error("'{name}' has more than {limit} names")]
+    Names {
+        /// The first name of the entry.
+        name: String,
+        /// The maximum number of names.
+        limit: usize,
+    },
     /// The section has no entry, and needs one.
     #[error("section {0} has no entry")]
     Empty(&'static str),

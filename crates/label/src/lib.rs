@@ -22,6 +22,7 @@ mod encodings;
 mod error;
 mod label;
 mod read;
+mod set;
 mod text;
 
 pub use analysis::Remark;

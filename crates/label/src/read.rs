@@ -98,7 +98,9 @@ fn classifications(encodings: &mut Encodings, block: &Block<'_>) -> Result<(), B
             return Err(first_is_name(&item));
         };
         match keyword {
-            "sname=" | "aname=" => add_name(&mut draft.names, name(&item, keyword, value)?),
+            "sname=" | "aname=" => {
+                add_name(&mut draft.names, name(&item, keyword, value)?, item.line)?;
+            }
             "value=" => {
                 let number = value.parse().ok().filter(|one| (1..=255).contains(one));
                 let bad = || item.bad(keyword, value, "a number from 1 to 255");

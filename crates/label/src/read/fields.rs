@@ -4,13 +4,20 @@ use super::items::Item;
 use crate::encodings::Encodings;
 use crate::error::{BadEncodings, Problem, at, shown};
 use crate::label::{COMPARTMENTS, Compartments};
+use crate::set::MAX_WORDS;
 use crate::text::normal;
 
 /// Maximum length of a name in bytes.
-const MAX_NAME: usize = 128;
+pub(super) const MAX_NAME: usize = 128;
+
+/// Maximum number of names of a classification, a word or an affix.
+const MAX_NAMES: usize = 16;
 
 /// Maximum number of words, of combinations, and of labels in the accreditation range.
-pub(super) const MAX_ENTRIES: usize = 1024;
+pub(super) const MAX_ENTRIES: usize = MAX_WORDS;
+
+/// Maximum number of names of all words and affixes, and of words in all combinations.
+pub(super) const MAX_ITEMS: usize = 4096;
 
 pub(super) fn first_is_name(item: &Item<'_>) -> BadEncodings {
     let (name, keyword) = (shown(item.text), "name= before it");
@@ -31,10 +38,21 @@ pub(super) fn name(
     Ok(name)
 }
 
-pub(super) fn add_name(names: &mut Vec<String>, name: String) {
-    if !has(names, &name) {
-        names.push(name);
+/// Adds a name to an entry that begins at a line, if it is new. Fails if the entry has too many.
+pub(super) fn add_name(
+    names: &mut Vec<String>,
+    name: String,
+    line: usize,
+) -> Result<(), BadEncodings> {
+    if has(names, &name) {
+        return Ok(());
     }
+    if names.len() >= MAX_NAMES {
+        let (name, limit) = (names.swap_remove(0), MAX_NAMES);
+        return Err(at(line, Problem::Names { name, limit }));
+    }
+    names.push(name);
+    Ok(())
 }
 
 pub(super) fn has(names: &[String], name: &str) -> bool {

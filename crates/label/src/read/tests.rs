@@ -320,3 +320,72 @@ fn clearances_have_words_of_their_own() {
         assert!(error.contains(message), "{from}: {error}");
     }
 }
+
+/// Returns a legal file with almost as many words and combinations as the reader admits, and some
+/// labels that have all words.
+fn largest() -> String {
+    let mut words = String::from("name= BIG; compartments= 0-255; minclass= TS;\n");
+    for number in 0..1000 {
+        let (one, two) = (number / 40, 200 + number % 40);
+        words += &format!(
+            "name= W{number}; iname= V{number}; compartments= {one} {two}; minclass= TS;\n"
+        );
+    }
+    let rules: String = (0..1000)
+        .map(|one| format!("W{one} & BIG | W{one} | W0\n"))
+        .collect();
+    let labels = "TS BIG\n".repeat(200);
+    let rule = "BRAVO ! PROJECT X | \\\n\tREL NORTH\nARCHIVE &\n";
+    assert!(EXAMPLE.contains(rule));
+    EXAMPLE
+        .replace("name= RESTRICTED;", &format!("{words}name= RESTRICTED;"))
+        .replace(rule, &rules)
+        .replace(
+            "classification= TS; all compartment combinations valid;",
+            &format!("classification= TS; only valid compartment combinations:\n{labels}"),
+        )
+}
+
+#[test]
+fn the_largest_files_are_read_in_a_moment() {
+    let began = std::time::Instant::now();
+    let encodings = Encodings::read(&largest()).unwrap();
+    let label = encodings.parse("ts big").unwrap();
+    assert_eq!(encodings.text(label), "TOP SECRET BIG");
+    assert_eq!(encodings.check_accredited(label), Ok(()));
+    // An unknown word before very many blanks.
+    let line = format!("ARCHIVE ! {}\n", "W ".repeat(60_000));
+    let error = Encodings::read(&largest().replace("W0 & BIG | W0 | W0\n", &line)).unwrap_err();
+    assert!(error.to_string().contains("there is no word"), "{error}");
+    let took = began.elapsed();
+    assert!(took < std::time::Duration::from_secs(20), "{took:?}");
+}
+
+#[test]
+fn refuses_more_names_affixes_and_items_than_any_label_needs() {
+    let names: String = (0..17).map(|one| format!(" sname= N{one};")).collect();
+    let error = error_with("name= ALPHA;", &format!("name= ALPHA;{names}"));
+    assert!(error.ends_with("'ALPHA' has more than 16 names"), "{error}");
+    let error = error_with("aname= TSEC;", &names.replace("sname", "aname"));
+    assert!(
+        error.ends_with("'TOP SECRET' has more than 16 names"),
+        "{error}"
+    );
+    let affixes: String = (0..1024)
+        .map(|one| format!("name= P{one}; prefix;\n"))
+        .collect();
+    let error = error_with("name= RESTRICTED;", &format!("{affixes}name= RESTRICTED;"));
+    assert!(error.contains("more than 1024 entries"), "{error}");
+    let word = |one: usize| -> String {
+        let names: String = (0..15)
+            .map(|two| format!(" iname= N{one}N{two};"))
+            .collect();
+        format!("name= W{one}; compartments= 3;{names}\n")
+    };
+    let words: String = (0..260).map(word).collect();
+    let error = error_with("name= RESTRICTED;", &format!("{words}name= RESTRICTED;"));
+    assert!(error.contains("more than 4096 entries"), "{error}");
+    let items = format!("ARCHIVE ! {}ALPHA\n", "ALPHA|".repeat(4096));
+    let error = error_with("ARCHIVE &", &items);
+    assert!(error.contains("more than 4096 entries"), "{error}");
+}

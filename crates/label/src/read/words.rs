@@ -1,6 +1,10 @@
 //! The words of sensitivity labels, with their prefixes and suffixes.
 
-use super::fields::{MAX_ENTRIES, add_name, class, compartments, first_is_name, has, name};
+use std::collections::HashSet;
+
+use super::fields::{
+    MAX_ENTRIES, MAX_ITEMS, add_name, class, compartments, first_is_name, has, name,
+};
 use super::items::{Item, items};
 use super::sections::{Block, Section};
 use crate::encodings::{Affix, Encodings, Word};
@@ -49,20 +53,30 @@ pub(super) fn read(encodings: &mut Encodings, block: &Block<'_>) -> Result<(), B
         entry.push((item, keyword, value));
     }
     entries.push(entry);
+    let (mut taken, mut names) = (Taken::new(), 0);
     for entry in entries.iter().filter(|entry| !entry.is_empty()) {
-        if encodings.words.len() >= MAX_ENTRIES {
-            let (limit, line) = (MAX_ENTRIES, block.line);
-            return Err(at(line, Problem::TooMany { section, limit }));
+        names += add(encodings, entry, &mut taken)?;
+        let affixes = encodings.prefixes.len() + encodings.suffixes.len();
+        let entries = encodings.words.len().max(affixes);
+        for (count, limit) in [(entries, MAX_ENTRIES), (names, MAX_ITEMS)] {
+            if count > limit {
+                return Err(at(block.line, Problem::TooMany { section, limit }));
+            }
         }
-        add(encodings, entry)?;
     }
+    encodings.find_implied();
     Ok(())
 }
 
+/// The names of the words so far, in capital letters, with the prefix and the suffix of the word.
+type Taken = HashSet<(Option<usize>, Option<usize>, String)>;
+
+/// Adds a word, a prefix or a suffix. Returns the number of its names.
 fn add(
     encodings: &mut Encodings,
     entry: &[(Item<'_>, &'static str, &str)],
-) -> Result<(), BadEncodings> {
+    taken: &mut Taken,
+) -> Result<usize, BadEncodings> {
     let mut names: Vec<String> = Vec::new();
     let mut inputs = Vec::new();
     let mut kind = Kind::Word;
@@ -71,8 +85,10 @@ fn add(
     let (mut prefix, mut suffix) = (None, None);
     for (item, keyword, value) in entry {
         match *keyword {
-            "name=" | "sname=" => add_name(&mut names, name(item, keyword, value)?),
-            "iname=" => inputs.push(name(item, keyword, value)?),
+            "name=" | "sname=" => {
+                add_name(&mut names, name(item, keyword, value)?, item.line)?;
+            }
+            "iname=" => inputs.push((item.line, name(item, keyword, value)?)),
             "minclass=" => classes.0 = class(encodings, item, value)?,
             "maxclass=" => classes.1 = class(encodings, item, value)?,
             "ominclass=" => shown_at.0 = Some(class(encodings, item, value)?),
@@ -86,11 +102,12 @@ fn add(
         }
     }
     let Some((first, ..)) = entry.first() else {
-        return Ok(());
+        return Ok(0);
     };
-    for one in inputs {
-        add_name(&mut names, one);
+    for (line, one) in inputs {
+        add_name(&mut names, one, line)?;
     }
+    let count = names.len();
     match kind {
         Kind::Prefix => encodings.prefixes.push(Affix { names }),
         Kind::Suffix => encodings.suffixes.push(Affix { names }),
@@ -100,10 +117,9 @@ fn add(
                 let (name, keyword) = (names.swap_remove(0), "compartments=");
                 return problem(Problem::Missing { name, keyword });
             }
-            let same_place = |one: &&Word| (one.prefix, one.suffix) == (prefix, suffix);
-            for other in encodings.words.iter().filter(same_place) {
-                if let Some(twice) = names.iter().find(|one| has(&other.names, one)) {
-                    return problem(Problem::Twice(twice.clone()));
+            for one in &names {
+                if !taken.insert((prefix, suffix, one.to_ascii_uppercase())) {
+                    return problem(Problem::Twice(one.clone()));
                 }
             }
             // Bounds that leave the word no classification are an error of the file.
@@ -124,7 +140,7 @@ fn add(
             });
         }
     }
-    Ok(())
+    Ok(count)
 }
 
 fn affix(
