@@ -241,7 +241,7 @@ fn warn_of_what_has_no_effect(host: &Host, zone: &ZoneName) {
 
 /// Asks for confirmation before data is lost. Returns an exit status if the subcommand must stop.
 fn ask(verb: &str, deed: &str, zones: &[ZoneName]) -> Option<u8> {
-    if !cli::prompt::can_ask() || cli::progress::is_json() {
+    if !cli::prompt::can_ask() {
         eprintln!("zoneadm: Input not from terminal and -F not specified: {verb} not done.");
         return Some(cli::status::ERROR);
     }

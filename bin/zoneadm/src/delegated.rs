@@ -10,6 +10,7 @@ use crate::call::Call;
 use crate::choose;
 
 /// Asks zoneauthd to run the subcommand. `asks` is true if the subcommand asks the user a question.
+/// It gets no keyboard if the output is lines of JSON, and then refuses to act without an answer.
 pub fn run(call: &Call, asks: bool) -> u8 {
     // The request lists each zone by name, so this program expands globs and uuids.
     let zones = match choose::prepare(call) {
@@ -28,10 +29,9 @@ pub fn run(call: &Call, asks: bool) -> u8 {
     }
     words.push(call.verb.clone().into());
     words.extend(call.rest.iter().map(OsString::from));
-    let input = if asks {
-        Input::Standard
-    } else {
-        Input::Nothing
+    let input = match asks && !cli::progress::is_json() {
+        true => Input::Standard,
+        false => Input::Nothing,
     };
     let outcome = delegate::run(Program::Zoneadm, &words, input);
     let zone = zones.first().map_or("", |zone| zone.as_str());

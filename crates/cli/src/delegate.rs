@@ -180,7 +180,7 @@ fn ask(socket: &OwnedFd, request: &Request) -> io::Result<Outcome> {
     }
     let outputs = outputs
         .into_iter()
-        .map(|(from, to)| std::thread::spawn(move || copy(from.as_fd(), to)))
+        .map(|(from, to)| std::thread::spawn(move || show(from.as_fd(), to)))
         .collect();
     let outcome = attend(socket, &taken, terminal.as_ref(), outputs);
     drop(raw);
@@ -261,18 +261,27 @@ fn attend(
     }
 }
 
-/// Copies bytes until `from` has ended or `to` accepts no more.
+/// Copies input of the user until `from` has ended or `to` accepts no more.
 fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
+    pass(from, |piece| write_all(to, piece).is_ok());
+}
+
+/// Shows output of the program until `from` has ended or `to` accepts no more.
+fn show(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
+    let stream = match to.as_raw_fd() == stderr().as_raw_fd() {
+        true => progress::Stream::Error,
+        false => progress::Stream::Output,
+    };
+    pass(from, |piece| {
+        progress::relay(stream, piece) || write_all(to, piece).is_ok()
+    });
+}
+
+/// Reads pieces until `from` has ended or `to` returns false.
+fn pass(from: BorrowedFd<'_>, to: impl Fn(&[u8]) -> bool) {
     let mut piece = vec![0; COPY_BYTES];
     while let Some(length) = read_some(from, &mut piece) {
-        let stream = match to.as_raw_fd() == stderr().as_raw_fd() {
-            true => progress::Stream::Error,
-            false => progress::Stream::Output,
-        };
-        if progress::relay(stream, &piece[..length]) {
-            continue;
-        }
-        if write_all(to, &piece[..length]).is_err() {
+        if !to(&piece[..length]) {
             return;
         }
     }

@@ -2,10 +2,13 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-/// Returns true if standard input is a terminal, so that the user can answer.
+use crate::progress;
+
+/// Returns true if standard input is a terminal, so that the user can answer, and if the output is
+/// text: a question in lines of JSON would reach a program and not the user.
 #[must_use]
 pub fn can_ask() -> bool {
-    io::stdin().is_terminal()
+    io::stdin().is_terminal() && !progress::is_json()
 }
 
 /// Asks `question (y/[n])? ` on standard output until the user answers yes or no. An empty line

@@ -55,6 +55,35 @@ fn a_session_on_a_terminal() {
 }
 
 #[test]
+fn lines_of_json_ask_no_question_and_leave_the_input_as_it_is() {
+    let Some(host) = Host::with_running_web() else {
+        return;
+    };
+    allow(&host, "web", "daemon", "login,manage");
+    let service = Service::start(&host);
+    fs::write(host.path("public"), "everybody's").unwrap();
+    let said = service
+        .run(
+            "daemon",
+            "zoneadm --progress=json -z web push /mnt/public /root/p",
+        )
+        .ok();
+    assert!(
+        said.out.ends_with("\"error\":null,\"status\":0}\n"),
+        "{said:?}"
+    );
+    assert_eq!(host.sh("web", "cat /root/p"), "everybody's");
+    host.halt("web");
+    let _ = service.run("daemon", "zoneadm -z web snapshot one").ok();
+    // Without an answer it must not hang.
+    let words = ["--progress=json", "-z", "web", "rollback", "one"];
+    let mut asked = Terminal::start(service.command("daemon", "zoneadm", &words));
+    asked.expect("Input not from terminal and -F not specified: rollback not done.");
+    asked.expect("\"status\":1}");
+    assert_eq!(asked.status(), 1);
+}
+
+#[test]
 fn signals_are_passed_on_and_who_goes_takes_the_program_along() {
     let Some(host) = Host::with_running_web() else {
         return;
