@@ -16,7 +16,7 @@ use crate::controls::Controls;
 use crate::table::{GLOBAL, Kind, PropertySpec, RESOURCES, ResourceSpec};
 use crate::{Config, table};
 
-pub use size::MEMORY_STEP;
+pub use size::{MEMORY_STEP, with_memory_of};
 
 /// Types of file systems that belong to a namespace of the zone, and are mounted when the namespace
 /// is created.
@@ -186,7 +186,9 @@ const AT_BOOT: &str = "it takes effect when the zone boots";
 /// devices, links.
 ///
 /// For a kernel zone, the limits on QEMU, the published ports, and what `places` has room for change:
-/// disks, processors, more memory. Other disks, less memory and network cards need a reboot.
+/// disks, processors, more memory. Other disks, less memory and network cards need a reboot. Memory is
+/// the last step, because a guest may keep memory that it got, so that no other step can be undone to
+/// the end.
 #[must_use]
 pub fn plan(running: &Config, wanted: &Config, places: &Places) -> LivePlan {
     let mut making = Making {
@@ -194,6 +196,7 @@ pub fn plan(running: &Config, wanted: &Config, places: &Places) -> LivePlan {
         now: running.clone(),
         wanted,
         running,
+        memory: None,
     };
     making.globals();
     making.controls(places);
@@ -209,6 +212,7 @@ pub fn plan(running: &Config, wanted: &Config, places: &Places) -> LivePlan {
     }
     making.links();
     making.remembered();
+    making.memory();
     making.others();
     making.plan
 }
@@ -219,6 +223,8 @@ struct Making<'a> {
     now: Config,
     running: &'a Config,
     wanted: &'a Config,
+    /// The resource with the memory of the guest before and after, if it grows now.
+    memory: Option<(Option<Resource>, Option<Resource>)>,
 }
 
 impl Making<'_> {
@@ -269,8 +275,6 @@ impl Making<'_> {
     fn controls(&mut self, places: &Places) {
         let mut seen = Vec::new();
         let mut differences = Vec::new();
-        // The resource with the memory of the guest before and after, if it grows now.
-        let mut memory = None;
         for spec in GLOBAL {
             let alias = spec.alias();
             if alias.is_none() && !OF_CONTROLS.contains(&spec.name) {
@@ -299,7 +303,7 @@ impl Making<'_> {
                 match self.why_memory_waits(&fixed, places) {
                     Some(why) => self.plan.at_boot.push((difference, why)),
                     None => {
-                        memory = Some((old.cloned(), new.cloned()));
+                        self.memory = Some((old.cloned(), new.cloned()));
                         differences.push(difference);
                     }
                 }
@@ -340,16 +344,13 @@ impl Making<'_> {
                 value => self.now.set(name, value),
             };
         }
-        let Some((old, new)) = memory else {
-            return self.step(Act::Control(Controls::of(&self.now)));
-        };
         // The limit on QEMU grows before the memory. Until the memory has grown, the configuration
         // keeps the old size, so that a second attempt after a crash continues.
         let mut grown = self.now.clone();
-        size::take_over(&mut grown, old.as_ref(), new.as_ref());
+        if let Some((old, new)) = &self.memory {
+            size::take_over(&mut grown, old.as_ref(), new.as_ref());
+        }
         self.step(Act::Control(Controls::of(&grown)));
-        self.now = grown;
-        self.step(Act::Memory(self.now.machine_memory()));
     }
 
     /// Replaces all resources of some types with those of the wanted configuration.

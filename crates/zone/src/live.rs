@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use model::config::Resource;
-use model::live::{self, LivePlan, Places};
+use model::live::{self, Act, LivePlan, Places};
 use model::{Config, State, Verb, ZoneName};
 use store::runtime::Mounted;
 use store::xml;
@@ -312,7 +312,13 @@ fn carry_out(
         };
         if let Err(why) = done {
             let mut left = undo.run();
-            if let Err(error) = xml::save_running(&host.root, before) {
+            let kept = running.borrow().keeps_memory;
+            // The next change must know the memory that the guest has.
+            let now = match kept {
+                true => live::with_memory_of(before, &step.after),
+                false => before.clone(),
+            };
+            if let Err(error) = xml::save_running(&host.root, &now) {
                 left.push(flatten(&error));
             }
             return Err(Error::Step {
@@ -323,6 +329,11 @@ fn carry_out(
         }
     }
     undo.disarm();
+    // The guest keeps what it uses, so it learns of its new parts when nothing is undone any more.
+    let is_part = |step: &live::Step| matches!(step.act, Act::Processors(_) | Act::Memory(_));
+    if plan.steps.iter().any(is_part) {
+        machine::switch_on(&running.borrow(), tell);
+    }
     // This is one more point at which a crash must do no harm: the work is complete, but the user
     // has no message yet.
     let _ = fault.strikes(Verb::Apply.as_str());

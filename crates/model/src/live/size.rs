@@ -45,6 +45,14 @@ impl Making<'_> {
         }
     }
 
+    /// Plans the growth of the guest's memory.
+    pub(super) fn memory(&mut self) {
+        if let Some((old, new)) = self.memory.take() {
+            take_over(&mut self.now, old.as_ref(), new.as_ref());
+            self.step(Act::Memory(self.now.machine_memory()));
+        }
+    }
+
     /// Returns the reason why the changed properties of the guest's memory need a reboot; `None` if
     /// the memory grows while the guest runs.
     pub(super) fn why_memory_waits(
@@ -63,6 +71,17 @@ impl Making<'_> {
             _ => None,
         }
     }
+}
+
+/// Returns a configuration with the memory of the guest of another configuration: of a guest that
+/// kept the memory which it should have given back.
+#[must_use]
+pub fn with_memory_of(config: &Config, other: &Config) -> Config {
+    let memory = |config: &Config| config.resources_of(super::MEMORY).next().cloned();
+    let (old, new) = (memory(config), memory(other));
+    let mut config = config.clone();
+    take_over(&mut config, old.as_ref(), new.as_ref());
+    config
 }
 
 /// Replaces a resource by another one.

@@ -116,6 +116,35 @@ fn a_running_kernel_zone_changes_only_limits() {
     assert_eq!(after.machine_disks(), running.machine_disks());
 }
 
+/// A guest may keep memory that it got, so a step that fails after it could not be undone.
+#[test]
+fn memory_is_the_last_step() {
+    type Lines<'a> = [(&'a str, &'a [(&'a str, &'a str)])];
+    let base: &Lines<'_> = &[("brand", &[("", "kz")]), ("ip-type", &[("", "exclusive")])];
+    let running = config(&[base, &[("capped-memory", &[("physical", "1g")])]].concat());
+    let more: &Lines<'_> = &[
+        ("capped-memory", &[("physical", "2g")]),
+        ("virtual-cpu", &[("ncpus", "2")]),
+        ("device", &[("storage", "file:///b"), ("id", "2")]),
+        ("snapshots", &[("daily", "3")]),
+    ];
+    let wanted = config(&[base, more].concat());
+    let places = Places {
+        free: 3,
+        most_cpus: 4,
+        most_memory: 4 << 30,
+        ..Places::default()
+    };
+    let found = plan(&running, &wanted, &places);
+    assert!(found.steps.len() > 3, "{found:?}");
+    let last = found.steps.last().map(|step| &step.act);
+    assert_eq!(last, Some(&Act::Memory(2 << 30)));
+    assert_eq!(found.steps[0].after.machine_memory(), 1 << 30);
+    // The limit on QEMU has room for the memory before.
+    assert!(matches!(&found.steps[0].act, Act::Control(controls)
+        if *controls == Controls::of(&with_memory_of(&running, &wanted))));
+}
+
 #[test]
 fn processors_and_memory_of_a_running_kernel_zone_grow_into_their_room() {
     let of = |cpus: &str, memory: &str| {
@@ -141,8 +170,8 @@ fn processors_and_memory_of_a_running_kernel_zone_grow_into_their_room() {
         steps(&found),
         [
             "set zone.max-physical-memory=2624M",
-            "grow the memory to 2G",
-            "give the machine 4 processors"
+            "give the machine 4 processors",
+            "grow the memory to 2G"
         ]
     );
     // Until the memory has grown, the running configuration has the old size.
@@ -151,7 +180,7 @@ fn processors_and_memory_of_a_running_kernel_zone_grow_into_their_room() {
         .iter()
         .map(|step| step.after.machine_memory() >> 20)
         .collect();
-    assert_eq!(sizes, [1024, 2048, 2048]);
+    assert_eq!(sizes, [1024, 1024, 2048]);
     assert_eq!(found.steps[2].after, of("1-4", "2g"));
     for (cpus, memory, why) in [
         ("5", "1g", "room for fewer processors"),

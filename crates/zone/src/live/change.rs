@@ -38,6 +38,9 @@ pub(super) struct Running {
     up: Up,
     cgroups: ZoneCgroups,
     pub(super) way: Way,
+    /// True if the guest may have more memory than before the change, because it did not give it
+    /// back.
+    pub(super) keeps_memory: bool,
 }
 
 type Shared = Rc<RefCell<Running>>;
@@ -72,7 +75,11 @@ pub(super) fn carry_out(
             let before = running.controls.clone();
             running.control(controls, tell)?;
             later(Box::new(move |running| {
-                running.control(&before, &mut |_| {})
+                let limits = match running.keeps_memory {
+                    true => with_room_of(before, &running.controls),
+                    false => before,
+                };
+                running.control(&limits, &mut |_| {})
             }));
         }
         Act::AddDisk(id) => {
@@ -93,13 +100,16 @@ pub(super) fn carry_out(
         Act::Processors(number) => {
             // Processors never leave a running machine, so this step has no undo.
             machine::processors(&running, *number)?;
-            machine::switch_on(&running, tell);
         }
         Act::Memory(bytes) => {
             let before = running.config.machine_memory();
+            // The undo is added first, because an error may leave the memory in the machine.
+            later(Box::new(move |running| {
+                let undone = machine::memory(running, before);
+                running.keeps_memory = undone.is_err();
+                undone
+            }));
             machine::memory(&running, *bytes)?;
-            later(Box::new(move |running| machine::memory(running, before)));
-            machine::switch_on(&running, tell);
         }
         // A disk never shrinks, so this step has no undo: the disk keeps its size.
         Act::GrowDisk { id, size } => machine::grow_disk(&running, *id, *size)?,
@@ -142,6 +152,18 @@ pub(super) fn carry_out(
         }
     }
     Ok(())
+}
+
+/// Returns controls with the limits on memory of `now` where those have more room: a limit below the
+/// memory that a guest has would end its machine.
+fn with_room_of(controls: Controls, now: &Controls) -> Controls {
+    // No limit has the most room.
+    let most = |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(a, b)| a.max(b));
+    Controls {
+        physical: most(controls.physical, now.physical),
+        swap: most(controls.swap, now.swap),
+        ..controls
+    }
 }
 
 /// Returns the device patterns of a configuration without one pattern.
@@ -202,6 +224,7 @@ impl Running {
             cgroups: ZoneCgroups::from_paths(&known.cgroups)
                 .ok_or_else(|| Error::Refused("the zone has no control groups".to_owned()))?,
             way: Way::open(known, host.root.run().join("mnt"))?,
+            keeps_memory: false,
         })
     }
 
@@ -385,5 +408,30 @@ impl Admits for Config {
 impl Admits for Patterns {
     fn patterns(&self) -> Patterns {
         self.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_that_keeps_its_memory_keeps_the_room_for_it() {
+        let limits = |physical, swap, shares| Controls {
+            physical,
+            swap,
+            cpu_shares: shares,
+            ..Controls::default()
+        };
+        let before = limits(Some(1 << 30), Some(4 << 30), Some(1));
+        let now = limits(Some(2 << 30), None, Some(7));
+        assert_eq!(
+            with_room_of(before.clone(), &now),
+            limits(Some(2 << 30), None, Some(1))
+        );
+        assert_eq!(
+            with_room_of(now.clone(), &before),
+            limits(Some(2 << 30), None, Some(7))
+        );
     }
 }
