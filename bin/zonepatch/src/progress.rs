@@ -128,8 +128,12 @@ impl<'a> Progress<'a> {
                 }
                 None if now.duration_since(*told) >= LINE_INTERVAL => {
                     *told = now;
-                    let text = format!("zone '{zone}': at work for {took} s: {last}");
-                    crate::complain(text.trim_end_matches([':', ' ']));
+                    let text = format!("at work for {took} s: {last}");
+                    let text = text.trim_end_matches([':', ' ']);
+                    // It is no error, and must not be listed as one.
+                    if !cli::progress::step(zone.as_str(), text) {
+                        crate::complain(&format!("zone '{zone}': {text}"));
+                    }
                 }
                 None => {}
             }

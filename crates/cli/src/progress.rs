@@ -12,6 +12,7 @@
 //!
 //! `zone` is null if the line is about no zone, or about several.
 
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::stdio::{stderr, stdout};
@@ -23,7 +24,8 @@ use crate::{output, status};
 /// zone, is divided.
 const MAX_LINE_BYTES: usize = 64 << 10;
 
-/// Maximum number of messages that the last line repeats as its error.
+/// Maximum number of messages that the last line repeats as its error: the last ones, because the
+/// reason of a failure comes at the end.
 const MAX_ERROR_LINES: usize = 100;
 
 /// The option that asks for lines of JSON.
@@ -48,7 +50,7 @@ struct Parts {
     /// The begin of a line of each stream: standard output, standard error.
     begun: [Vec<u8>; 2],
     /// The messages that are no warnings, for the last line.
-    errors: Vec<String>,
+    errors: VecDeque<String>,
     has_ended: bool,
 }
 
@@ -218,8 +220,11 @@ impl Progress {
             Stream::Error => {
                 let is_warning = text.to_ascii_uppercase().starts_with("WARNING");
                 let mut parts = self.parts();
-                if !is_warning && parts.errors.len() < MAX_ERROR_LINES {
-                    parts.errors.push(text.to_owned());
+                if !is_warning {
+                    if parts.errors.len() == MAX_ERROR_LINES {
+                        parts.errors.pop_front();
+                    }
+                    parts.errors.push_back(text.to_owned());
                 }
                 drop(parts);
                 self.line(Line {
@@ -240,7 +245,7 @@ impl Progress {
             if std::mem::replace(&mut parts.has_ended, true) {
                 return;
             }
-            std::mem::take(&mut parts.errors).join("\n")
+            Vec::from(std::mem::take(&mut parts.errors)).join("\n")
         };
         self.line(Last {
             zone: self.zone.as_deref(),
@@ -338,5 +343,14 @@ mod tests {
         let parts = progress.parts();
         assert_eq!(parts.errors, ["is gone", "rest"]);
         assert!(parts.begun.iter().all(Vec::is_empty));
+        drop(parts);
+        // Of many messages, the last line repeats the last ones.
+        for number in 0..250 {
+            progress.take(Stream::Error, format!("error {number}\n").as_bytes());
+        }
+        let parts = progress.parts();
+        assert_eq!(parts.errors.len(), MAX_ERROR_LINES);
+        assert_eq!(parts.errors.front().unwrap(), "error 150");
+        assert_eq!(parts.errors.back().unwrap(), "error 249");
     }
 }
