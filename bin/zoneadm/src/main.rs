@@ -96,6 +96,11 @@ fn main() -> ExitCode {
     cli::output::end(program, status)
 }
 
+/// Returns true if standard output carries data. For the other subcommands, `-` is standard input.
+fn is_data(call: &Call) -> bool {
+    matches!(call.verb.as_str(), "export" | "pull") && call.rest.iter().any(|word| word == "-")
+}
+
 fn run(call: &Call) -> u8 {
     if call.verb != "help" {
         if let Some(status) = cli::refuse_relative_root("zoneadm", call.root.as_deref()) {
@@ -111,8 +116,7 @@ fn run(call: &Call) -> u8 {
             [zone] if zone.parse::<model::ZoneName>().is_ok() => Some(zone.as_str()),
             _ => None,
         };
-        let is_stream = call.rest.iter().any(|word| word == "-");
-        cli::progress::as_json(verb, zone, is_stream);
+        cli::progress::as_json(verb, zone, is_data(call));
     }
     if matches!(
         call.verb.as_str(),
@@ -143,5 +147,31 @@ fn run(call: &Call) -> u8 {
         zone::assemble::ASSEMBLE => assemble::run(call),
         verb if usage::find(verb).is_some() => act::run(call),
         verb => usage::unknown(verb),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_dash_that_is_an_output_has_data() {
+        let has = |line: &str| {
+            let words = line.split(' ').map(OsString::from).collect();
+            let call = call::parse(words);
+            call.is_ok_and(|call| is_data(&call))
+        };
+        assert!(has("-z web export -") && has("-z web export -n -"));
+        assert!(has("-z web pull /etc/passwd -"));
+        for line in [
+            "-z web export /srv/web",
+            "-z web attach -a -",
+            "-z web attach -n -",
+            "-z web import -",
+            "-z web push - /tmp",
+            "-z web install -a -",
+        ] {
+            assert!(!has(line), "{line}");
+        }
     }
 }

@@ -111,15 +111,26 @@ pub fn version(program: &str) -> Option<ExitCode> {
 }
 
 /// Returns the exit status of a program that ends with `status`. If output was lost, prints a
-/// message and returns [`status::ERROR`].
+/// message and returns [`status::ERROR`]. The last line of JSON has the same exit status.
 #[must_use]
 pub fn end(program: &str, status: u8) -> ExitCode {
-    progress::end(status);
+    let why = |errno: &Errno| {
+        let why = std::io::Error::from(*errno);
+        format!("{program}: could not write to standard output: {why}\n")
+    };
+    progress::finish();
+    let known = LOST.get();
+    if let Some(errno) = known {
+        complain(format_args!("{}", why(errno)));
+    }
+    progress::end(known.map_or(status, |_| status::ERROR));
+    // The last lines may be lost themselves.
     let Some(errno) = LOST.get() else {
         return ExitCode::from(status);
     };
-    let why = std::io::Error::from(*errno);
-    eprintln!("{program}: could not write to standard output: {why}");
+    if progress::is_on_stdout() {
+        let _ = write_all(stderr(), why(errno).as_bytes());
+    }
     ExitCode::from(status::ERROR)
 }
 

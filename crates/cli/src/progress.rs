@@ -147,6 +147,18 @@ pub(crate) fn relay(stream: Stream, bytes: &[u8]) -> bool {
     !PROGRESS.get().is_none_or(is_data) && take(stream, bytes)
 }
 
+/// Returns true if the lines of JSON go to standard output.
+pub(crate) fn is_on_stdout() -> bool {
+    PROGRESS.get().is_some_and(|progress| !progress.on_stderr)
+}
+
+/// Prints the begun lines of both streams.
+pub(crate) fn finish() {
+    if let Some(progress) = PROGRESS.get() {
+        progress.finish();
+    }
+}
+
 /// Prints the last line: the exit status of the command, and its error.
 pub(crate) fn end(status: u8) {
     if let Some(progress) = PROGRESS.get() {
@@ -235,11 +247,14 @@ impl Progress {
         }
     }
 
-    fn end(&self, status: u8) {
+    fn finish(&self) {
         let rest = std::mem::take(&mut self.parts().begun);
         for (stream, line) in [Stream::Output, Stream::Error].into_iter().zip(rest) {
             self.whole(stream, &line);
         }
+    }
+
+    fn end(&self, status: u8) {
         let errors = {
             let mut parts = self.parts();
             if std::mem::replace(&mut parts.has_ended, true) {
