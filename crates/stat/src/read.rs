@@ -139,8 +139,8 @@ impl Sampler {
             self.end(&name);
         }
         if self.wants.ipc {
-            let lists = self.zones.values_mut().map(Zone::ipc).collect();
-            let found = ipc::of(lists, &mut self.budget, &mut self.buffer);
+            let processes: Vec<i32> = self.zones.values().map(Zone::ipc_process).collect();
+            let found = ipc::of(&processes, &mut self.buffer);
             for (zone, ipc) in self.zones.values_mut().zip(found) {
                 zone.last.ipc = ipc;
             }

@@ -256,6 +256,45 @@ fn json_has_only_the_figures_and_zones_that_were_asked_for() {
     assert!(!all.to_string().contains(&u64::MAX.to_string()), "{all}");
 }
 
+/// An open list keeps the namespace of a halted zone, with its shared memory or its links, for as
+/// long as zonestat is stopped.
+#[test]
+fn between_two_samples_no_namespace_of_a_zone_is_held() {
+    let Some(host) = Host::with_running_web() else {
+        return;
+    };
+    let mut command = host.command("zonestat", &["-j", "3"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = start(&mut command);
+    let mut line = String::new();
+    let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+    out.read_line(&mut line).expect("a line");
+    // The next sample is three seconds away.
+    let open = std::fs::read_dir(format!("/proc/{}/fd", child.id())).expect("its descriptors");
+    let open: Vec<_> = open
+        .flatten()
+        .filter_map(|entry| std::fs::read_link(entry.path()).ok())
+        .collect();
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::KILL).expect("it runs");
+    child.wait().expect("it ends");
+    assert!(!open.is_empty());
+    // The host's own network is read from the folder of zonestat.
+    let own = format!("/proc/{}", child.id());
+    for held in ["sysvipc", "/net/"] {
+        let is_held = |path: &std::path::PathBuf| {
+            path.to_string_lossy().contains(held) && !path.starts_with(&own)
+        };
+        assert!(!open.iter().any(is_held), "{held}: {open:?}");
+    }
+    let line: Value = serde_json::from_str(&line).expect("JSON");
+    let web = of_zone(&line, "web").expect("the zone");
+    assert!(
+        web["shm_bytes"].is_u64() && web["network"].is_object(),
+        "{web}"
+    );
+}
+
 #[test]
 fn reports_of_running_zones_have_all_columns() {
     let Some(host) = Host::with_running_web() else {

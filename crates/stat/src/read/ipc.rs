@@ -7,7 +7,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sys::process::ns;
 
-use super::file::{Budget, from_start};
+use super::file::from_start;
 use super::parse;
 use crate::sample::Ipc;
 
@@ -39,26 +39,12 @@ pub(super) fn limits() -> Option<Ipc> {
     })
 }
 
-/// The open lists of one namespace: shared memory, semaphores, message queues. A list shows the
-/// namespace in which it was opened, whatever thread reads it, so a namespace is entered only once.
-#[derive(Debug, Default)]
-pub(super) struct Lists(Option<[OwnedFd; 3]>);
-
-impl Lists {
-    /// Closes the lists.
-    pub(super) fn close(&mut self, budget: &mut Budget) {
-        if let Some(lists) = self.0.take() {
-            budget.0 += lists.len();
-        }
-    }
-
-    /// Opens the lists of a process's namespace. The calling thread is in that namespace afterwards.
-    fn enter(process: i32) -> Option<[OwnedFd; 3]> {
-        let pid = (process > 0).then(|| Pid::from_raw(process)).flatten()?;
-        let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-        sys::namespace::join(pidfd.as_fd(), ns::IPC).ok()?;
-        open()
-    }
+/// Enters the namespace of a process with the calling thread, and returns its IPC objects.
+fn enter(process: i32, buffer: &mut Vec<u8>) -> Option<Ipc> {
+    let pid = (process > 0).then(|| Pid::from_raw(process)).flatten()?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    sys::namespace::join(pidfd.as_fd(), ns::IPC).ok()?;
+    read(buffer)
 }
 
 /// Opens the lists of the calling thread's namespace.
@@ -90,31 +76,19 @@ fn objects([shm, sem, msg]: &[OwnedFd; 3], buffer: &mut Vec<u8>) -> Option<Ipc> 
 }
 
 /// Returns the IPC objects in the namespaces of these processes; `None` for a namespace that cannot
-/// be entered. A new thread enters the namespaces whose lists are not open yet, and then ends, so
-/// that no other thread changes its namespace.
-pub(super) fn of(
-    zones: Vec<(&mut Lists, i32)>,
-    budget: &mut Budget,
-    buffer: &mut Vec<u8>,
-) -> Vec<Option<Ipc>> {
-    let read = |(lists, process): (&mut Lists, i32)| {
-        if let Some(open) = &lists.0 {
-            return objects(open, buffer);
-        }
-        let open = Lists::enter(process)?;
-        let found = objects(&open, buffer);
-        if let Some(left) = budget.0.checked_sub(open.len()) {
-            budget.0 = left;
-            lists.0 = Some(open);
-        }
-        found
-    };
-    let count = zones.len();
-    if zones.iter().all(|(lists, _)| lists.0.is_some()) {
-        return zones.into_iter().map(read).collect();
+/// be entered. A new thread enters the namespaces, and then ends, so that no other thread changes its
+/// namespace. No list stays open between two samples: it would keep the namespace of a halted zone,
+/// with its shared memory, for as long as zonestat is stopped.
+pub(super) fn of(processes: &[i32], buffer: &mut Vec<u8>) -> Vec<Option<Ipc>> {
+    if processes.is_empty() {
+        return Vec::new();
     }
-    let visit = || zones.into_iter().map(read).collect::<Vec<Option<Ipc>>>();
-    std::thread::scope(|scope| scope.spawn(visit).join()).unwrap_or_else(|_| vec![None; count])
+    let visit = || {
+        let each = processes.iter();
+        each.map(|process| enter(*process, buffer)).collect()
+    };
+    std::thread::scope(|scope| scope.spawn(visit).join())
+        .unwrap_or_else(|_| vec![None; processes.len()])
 }
 
 #[cfg(test)]
@@ -126,25 +100,7 @@ mod tests {
         let mut buffer = Vec::new();
         let Some(own) = read(&mut buffer) else { return };
         assert!(own.shm_ids <= limits().unwrap().shm_ids);
-        let mut budget = Budget(9);
-        assert_eq!(of(vec![], &mut budget, &mut buffer), []);
-        let (mut one, mut two) = (Lists::default(), Lists::default());
-        let zones = vec![(&mut one, -1), (&mut two, 0)];
-        assert_eq!(of(zones, &mut budget, &mut buffer), [None, None]);
-        assert_eq!(budget.0, 9);
-    }
-
-    #[test]
-    fn lists_stay_open_within_the_budget() {
-        let (mut budget, mut buffer) = (Budget(5), Vec::new());
-        let Some(open) = open() else { return };
-        let mut lists = Lists(Some(open));
-        // No process is looked for: the lists are open.
-        let found = of(vec![(&mut lists, -1)], &mut budget, &mut buffer);
-        assert_eq!(found, [read(&mut buffer)]);
-        lists.close(&mut budget);
-        assert_eq!(budget.0, 8);
-        let found = of(vec![(&mut lists, -1)], &mut budget, &mut buffer);
-        assert_eq!(found, [None]);
+        assert_eq!(of(&[], &mut buffer), []);
+        assert_eq!(of(&[-1, 0], &mut buffer), [None, None]);
     }
 }

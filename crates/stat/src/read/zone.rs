@@ -14,7 +14,6 @@ use store::runtime::{Process, Runtime};
 use super::file::{Budget, File, Nothing};
 use super::groups::Groups;
 use super::hits::Counters;
-use super::ipc::Lists;
 use super::parse;
 use super::wants::Wants;
 use crate::sample::{Pressure, Pset, Setting, Stall, Traffic, ZoneSample};
@@ -50,7 +49,6 @@ pub(super) struct Zone {
     files: Files,
     groups: Groups,
     counters: Counters,
-    ipc: Lists,
 }
 
 #[derive(Debug, Default)]
@@ -103,7 +101,6 @@ impl Zone {
             init: PathBuf::from(format!("/proc/{}", runtime.init.pid)),
             counters: Counters::find(&runtime.cgroups),
             groups: Groups::default(),
-            ipc: Lists::default(),
             runtime,
             last,
             v2,
@@ -216,7 +213,11 @@ impl Zone {
             );
         }
         if wants.network {
-            let text = files.net.read(&self.init, "net/dev", budget, buffer).ok();
+            // The file is not kept open: it would keep the network of a halted zone, with its links,
+            // for as long as zonestat is stopped.
+            let mut none = Budget(0);
+            let net = &mut files.net;
+            let text = net.read(&self.init, "net/dev", &mut none, buffer).ok();
             if let Some(links) = text.and_then(parse::links) {
                 last.network = Some(links.sum);
                 last.links = links.each;
@@ -228,16 +229,15 @@ impl Zone {
         true
     }
 
-    /// Returns the zone's lists of System V IPC objects, and the process that is in their namespace.
-    pub(super) fn ipc(&mut self) -> (&mut Lists, i32) {
-        (&mut self.ipc, self.runtime.init.pid)
+    /// Returns a process in the namespace of the zone's System V IPC objects.
+    pub(super) fn ipc_process(&self) -> i32 {
+        self.runtime.init.pid
     }
 
     /// Closes the files of the zone. Returns the last figures.
     pub(super) fn close(mut self, budget: &mut Budget) -> ZoneSample {
         self.groups.close(budget);
         self.counters.close(budget);
-        self.ipc.close(budget);
         let files = self.files;
         let [cpu, memory, io] = files.pressure;
         for mut file in [
