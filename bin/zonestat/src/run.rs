@@ -18,7 +18,8 @@ use crate::{dashboard, json};
 /// Number of open files that stay free for other uses than samples.
 const RESERVED_FILES: u64 = 64;
 
-/// Maximum number of files that samples keep open: twenty files of each of 5,000 zones.
+/// Maximum number of files that samples keep open: twenty files of each of 5,000 zones with one
+/// control group each. A zone with more groups keeps at most 64 more files open.
 const MAX_SAMPLE_FILES: u64 = 100_000;
 
 /// The signals that end zonestat after it has printed the reports that are due.

@@ -2,8 +2,8 @@
 //!
 //! A zone is looked up once, when its state file appears: the paths of its counters, and its
 //! settings. A sample then costs a pread of two or three open files per zone, and of some twenty if all
-//! counters are wanted. inotify reports zones
-//! that start and end. A zone that begins to shut down is read at that moment, so that little of
+//! counters are wanted. The files of IPC objects and of links are opened for each sample, because an
+//! open one would keep the namespace of a halted zone. inotify reports zones that start and end. A zone that begins to shut down is read at that moment, so that little of
 //! its use has to be estimated.
 
 mod file;

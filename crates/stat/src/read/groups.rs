@@ -9,6 +9,10 @@ use super::parse;
 /// Depth of control groups, below a zone's group, in which processes are searched.
 const MAX_DEPTH: u32 = 16;
 
+/// Maximum number of groups of a zone whose lists stay open. A zone can make any number of groups, and
+/// must not take the descriptors of the others.
+const MAX_OPEN_GROUPS: usize = 64;
+
 /// The groups of a zone, with their open lists of processes.
 ///
 /// The kernel counts the groups below a group. The known groups are all groups of the zone if their
@@ -34,8 +38,9 @@ impl Groups {
         let below = stat.and_then(|text| parse::keyed(text, "nr_descendants"));
         let is_number = |known: usize| below == Some(known.saturating_sub(1) as u64);
         if !self.known.is_empty() && is_number(self.known.len()) {
-            if let Some(count) = self.count(budget, buffer) {
-                return count;
+            let count = self.count(budget, buffer);
+            if count.is_whole {
+                return count.processes;
             }
         }
         self.forget(budget);
@@ -45,24 +50,45 @@ impl Groups {
             // Groups came or went meanwhile, or some are deeper: the next sample searches again.
             return folders.iter().map(|group| whole(group)).sum();
         }
-        let known = folders.into_iter().map(|group| (group, File::default()));
-        self.known = known.collect();
-        self.count(budget, buffer).unwrap_or_default()
+        self.first(folders, budget, buffer)
     }
 
-    /// Returns the number of processes in the known groups, or `None` if one of them is gone.
-    fn count(&mut self, budget: &mut Budget, buffer: &mut Vec<u8>) -> Option<u64> {
-        let mut sum = 0;
-        for (group, file) in &mut self.known {
-            sum += match file.read(group, "cgroup.procs", budget, buffer) {
+    /// Returns the number of processes in groups that were just found.
+    fn first(&mut self, folders: Vec<PathBuf>, budget: &mut Budget, buffer: &mut Vec<u8>) -> u64 {
+        let known = folders.into_iter().map(|group| (group, File::default()));
+        self.known = known.collect();
+        let count = self.count(budget, buffer);
+        if !count.is_whole {
+            // A group went since it was found: its processes are gone, those of the others are not.
+            self.forget(budget);
+        }
+        count.processes
+    }
+
+    /// Counts the processes in the known groups.
+    fn count(&mut self, budget: &mut Budget, buffer: &mut Vec<u8>) -> Count {
+        let mut count = Count {
+            processes: 0,
+            is_whole: true,
+        };
+        for (at, (group, file)) in self.known.iter_mut().enumerate() {
+            let mut none = Budget(0);
+            let budget = match at < MAX_OPEN_GROUPS {
+                true => &mut *budget,
+                false => &mut none,
+            };
+            count.processes += match file.read(group, "cgroup.procs", budget, buffer) {
                 Ok(text) if text.len() >= MAX_FILE_BYTES => whole(group),
                 Ok(text) => lines(text),
-                Err(Nothing::Gone) => return None,
+                Err(Nothing::Gone) => {
+                    count.is_whole = false;
+                    0
+                }
                 // A group of threads has no list of processes.
                 Err(Nothing::Missing) => 0,
             };
         }
-        Some(sum)
+        count
     }
 
     /// Closes the lists of processes.
@@ -78,6 +104,14 @@ impl Groups {
         self.forget(budget);
         self.stat.close(budget);
     }
+}
+
+/// The number of processes in the known groups.
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    processes: u64,
+    /// False if a known group is gone.
+    is_whole: bool,
 }
 
 fn lines(text: &[u8]) -> u64 {
@@ -157,6 +191,37 @@ mod tests {
         fs::remove_dir_all(top.join("old")).unwrap();
         group(&top.join("new"), "4\n");
         assert_eq!(groups.processes(top, &mut budget, &mut buffer), 2);
+    }
+
+    #[test]
+    fn a_group_that_vanishes_while_it_is_counted_hides_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        group(dir.path(), "1\n2\n");
+        let (mut groups, mut budget, mut buffer) = (Groups::default(), Budget(9), Vec::new());
+        let found = vec![dir.path().join("gone"), dir.path().to_owned()];
+        assert_eq!(groups.first(found, &mut budget, &mut buffer), 2);
+        // The next sample searches again.
+        assert!(groups.known.is_empty());
+        assert_eq!(budget.0, 9);
+    }
+
+    #[test]
+    fn a_zone_with_many_groups_keeps_few_lists_open() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("cgroup.stat"), "nr_descendants 200\n").unwrap();
+        group(dir.path(), "");
+        for number in 0..200 {
+            group(&dir.path().join(number.to_string()), "7\n");
+        }
+        let (mut groups, mut budget, mut buffer) = (Groups::default(), Budget(1000), Vec::new());
+        for _ in 0..3 {
+            let count = groups.processes(dir.path(), &mut budget, &mut buffer);
+            assert_eq!(count, 200);
+            // One more file has the number of groups.
+            assert_eq!(budget.0, 1000 - MAX_OPEN_GROUPS - 1);
+        }
+        groups.close(&mut budget);
+        assert_eq!(budget.0, 1000);
     }
 
     #[test]
