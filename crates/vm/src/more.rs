@@ -15,10 +15,6 @@ use crate::qmp::Monitor;
 /// Timeout of a QEMU command that acts at once.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The size of which the size of added memory is a multiple: Linux adds memory in blocks of this
-/// size.
-pub const MEMORY_STEP: u64 = 128 << 20;
-
 /// A shell script that makes a guest with Linux use all processors and memory of its machine. New
 /// memory becomes usable in pieces, and each piece has a file. The guest's kernel makes the files
 /// some time after the machine got the part, so the script looks for three seconds. It ends sooner
