@@ -57,7 +57,7 @@ class Hosts:
         self.shared = f"{work}/shared"
         self.programs = programs
         self.cgroup = cgroup
-        # What unshare says of hosts that are killed.
+        # The messages of unshare about hosts that are killed.
         self.log = open(f"{work}/hosts.log", "a", encoding="utf-8")
         self.running = {}
         self.lock = threading.Lock()
@@ -194,7 +194,7 @@ exec env -i /bin/bash /usr/local/sbin/node-init {number} {self.cgroup}/host{numb
         os.kill(self.running[int(host[4:])][1], signal.SIGKILL)
 
     def is_on(self, number):
-        """Whether the host runs."""
+        """Returns true if the host runs."""
         return number in self.running and self.running[number][0].poll() is None
 
     def execute(self, host, script, check=True, seconds=120):

@@ -63,7 +63,7 @@ class World:
         self.work = work
         self.hosts = Hosts(nodes, work, programs, cgroup)
         self.pings = {}
-        # What ocf-tester said of the agent.
+        # The output of ocf-tester about the agent.
         self.agent = ""
 
     # ---- made and ended ----
@@ -182,7 +182,7 @@ zoneadm -z {zone} halt
         return sorted((float(l[0]), l[1], float(l[2])) for l in lines if len(l) == 3)
 
     def overlaps(self, zone):
-        """How often two instances of a zone wrote in turn: 0 if it never ran twice at once."""
+        """Returns how often two instances of a zone wrote in turn: 0 if it never ran twice at once."""
         records = self.records(zone)
         seen, last, count = set(), None, 0
         for _, _, instance in records:
@@ -231,7 +231,7 @@ class View:
         self.failed = [f.get("op_key") or f.get("id") for f in root.iter("failure")]
 
     def is_whole(self):
-        """Whether all hosts are members."""
+        """Returns true if all hosts are members."""
         return len(self.nodes) == len(NUMBERS) and all(
             n["online"] == "true" and n["unclean"] == "false" and n["pending"] == "false" for n in self.nodes.values()
         )

@@ -38,7 +38,7 @@ export function runWithProgress(words, tell) {
 }
 
 /** Returns the text of a line of progress, or the status and error of the last line. Null if the line
- *  is none of both. */
+ *  is neither. */
 export function progressOf(line) {
     let now;
     try {
