@@ -332,6 +332,7 @@ function __zoneadm_candidates
                 __fish_complete_directories $current
             case '*'
                 if string match -q -- '-*' $current
+                    printf '%s\t%s\n' --progress=json 'progress and errors as lines of JSON'
                     printf '%s\t%s\n' -R 'alternate root'
                     printf '%s\t%s\n' -u 'the zone with this uuid'
                     printf '%s\t%s\n' -z 'zone, glob or range'

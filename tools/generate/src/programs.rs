@@ -212,6 +212,11 @@ pub fn plain() -> Vec<Program> {
                     "seconds for the package manager of a zone",
                 ),
                 flag("-P", Some(Text), "so many zones at a time"),
+                flag(
+                    "--progress",
+                    Some(Argument::Words(&["json"])),
+                    "progress and errors as lines of JSON",
+                ),
                 flag("-R", Some(Argument::Folder), "alternate root"),
                 flag("--security", None, "what a security archive has"),
                 flag("-t", Some(Text), "behind this patch"),
@@ -374,6 +379,11 @@ pub fn verb(name: &str) -> Option<Verb> {
 /// Returns the options of zoneadm that precede its subcommand.
 pub fn zoneadm() -> Vec<Flag> {
     vec![
+        flag(
+            "--progress=json",
+            None,
+            "progress and errors as lines of JSON",
+        ),
         flag("-R", Some(Argument::Folder), "alternate root"),
         flag("-u", Some(Argument::Uuid), "the zone with this uuid"),
         flag(

@@ -47,7 +47,8 @@ _zoneadm() {
             if ((i + 1 < COMP_CWORD)); then zones+=("${COMP_WORDS[i]}" "${COMP_WORDS[i + 1]}"); fi
             i=$((i + 1))
             ;;
-        -R) i=$((i + 1)) ;;
+        # Bash divides --progress=json into three words.
+        -R | =) i=$((i + 1)) ;;
         -*) ;;
         *)
             if ((i != COMP_CWORD)); then
