@@ -13,8 +13,13 @@ use std::path::{Path, PathBuf};
 use sys::mount::MountFd;
 
 use crate::assemble::assemble_keeping;
+use crate::dataset::Dataset;
 use crate::error::{Error, Result};
+use crate::folder::Folder;
+use crate::id::Id;
+use crate::layers::Layers;
 use crate::layout::{EXPORT, ROOT, WORK};
+use crate::project;
 use crate::stack::Stack;
 
 /// The name of the empty folder below the overlay.
@@ -37,8 +42,30 @@ pub fn export(
     make(&folder.join(ROOT), 0o755)?;
     make(&folder.join(WORK), 0o700)?;
     make(&folder.join(EMPTY), 0o755)?;
+    count_with_top(zonepath, &folder.join(ROOT))?;
     let stack = stack_of(folder);
     assemble_keeping(&stack, Some(users), base, scratch).map(|(mount, _)| mount)
+}
+
+/// Moves the exported files to the project of the top, so that its limit counts them. A new top has
+/// another project, so the files move again. No process may use the files meanwhile.
+fn count_with_top(zonepath: &Path, exported: &Path) -> Result<()> {
+    let dataset = Dataset::at(Folder::open(zonepath)?);
+    // A dataset of another driver has no top here, and no project.
+    let Ok(top) = dataset.open_top() else {
+        return Ok(());
+    };
+    let wanted = project::of(&top);
+    let exported = Folder::open(exported)?;
+    if project::of(&exported) == wanted {
+        return Ok(());
+    }
+    let home = Layers::home(&Folder::open(zonepath)?)?;
+    let (layers, _at_work) = Layers::enter(&home)?;
+    let name = Id::random()?.to_string();
+    let place = project::Workplace::new(&layers.graves()?, &name)?;
+    let (scratch, links) = place.open()?;
+    project::move_to(&exported, wanted, scratch, links)
 }
 
 fn stack_of(folder: PathBuf) -> Stack {

@@ -88,20 +88,30 @@ pub(crate) fn limit(top: &Folder, project: u32, bytes: Option<u64>) -> Result<()
 /// next call moves all files again. No process may use the top meanwhile.
 pub(crate) fn assign(top: &Folder, scratch: Folder, links: Folder) -> Result<u32> {
     let project = unused(top)?;
-    let root = Membership {
+    move_to(top, Some(project), scratch, links)?;
+    Ok(project)
+}
+
+/// Makes a tree the root of a project, or takes it out of its project, as [`assign`] does.
+pub(crate) fn move_to(
+    tree: &Folder,
+    project: Option<u32>,
+    scratch: Folder,
+    links: Folder,
+) -> Result<()> {
+    let root = project.map_or(Membership::NONE, |project| Membership {
         project,
         inherited: true,
-    };
+    });
     set(&scratch, root)?;
     let mut mover = Mover {
         root,
         scratch,
         copier: Copier::replacing(links),
     };
-    mover.folder(top, 0)?;
+    mover.folder(tree, 0)?;
     crash::point();
-    set(top, root)?;
-    Ok(project)
+    set(tree, root)
 }
 
 /// Makes an empty top the root of a project without other files, and returns the project.

@@ -99,6 +99,70 @@ fn mounted(dataset: &Dataset, work: impl FnOnce(&Path) + Send) {
     std::thread::scope(|scope| scope.spawn(alone).join().unwrap());
 }
 
+/// Runs `work` in the mounted /export of a dataset, with the ids of a zone.
+fn exported(dataset: &Dataset, work: impl FnOnce(&Path) + Send) {
+    let alone = || {
+        sys::namespace::unshare(ns::MOUNT).unwrap();
+        sys::mount::make_private_recursive().unwrap();
+        let place = dataset.zonepath().parent().unwrap();
+        let (scratch, at) = (place.join("scratch"), place.join("at"));
+        for folder in [&scratch, &at] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        let ids = sys::idmap::user_namespace(1 << 20, 65536).unwrap();
+        let mount = storage::export(dataset.zonepath(), ids.as_fd(), 1 << 20, &scratch).unwrap();
+        sys::mount::attach(&mount, CWD, &at).unwrap();
+        sys::idmap::with_fs_ids(1 << 20, || work(&at)).unwrap();
+        drop(mount);
+        sys::mount::detach(&at).unwrap();
+    };
+    // A namespace belongs to a thread. A panic here ends the test.
+    std::thread::scope(|scope| scope.spawn(alone).join().unwrap());
+}
+
+#[test]
+fn exported_files_are_in_the_project_of_the_top() {
+    with_layer("exported_files", |place, web| {
+        let root = web.zonepath().join(storage::EXPORT).join(ROOT);
+        exported(web, |at| {
+            fs::create_dir(at.join("folder")).unwrap();
+            fs::write(at.join("folder/old"), "old").unwrap();
+            symlink("old", at.join("folder/link")).unwrap();
+        });
+        assert_eq!(membership(&root), Membership::NONE);
+        // This also works on a file system that has projects, but no limits.
+        for project in [(1 << 30) + 7, (1 << 30) + 8] {
+            let of_top = Membership {
+                project,
+                inherited: true,
+            };
+            project::set_membership(File::open(top(web)).unwrap(), of_top).unwrap();
+            let limit = |bytes| project::limit(File::open(top(web)).unwrap(), project, bytes);
+            let is_limited = limit(Some(8 * MIB)).is_ok();
+            exported(web, |at| {
+                fs::rename(at.join("folder/old"), at.join("new")).unwrap();
+                fs::hard_link(at.join("new"), at.join("folder/old")).unwrap();
+                fs::rename(at.join("folder/link"), at.join("link")).unwrap();
+                fs::rename(at.join("link"), at.join("folder/link")).unwrap();
+                fs::remove_file(at.join("new")).unwrap();
+                let written = write(&at.join("big"), 16 * MIB);
+                assert_eq!(written <= 8 * MIB, is_limited, "{written}");
+            });
+            for path in ["", "folder", "folder/old", "big"] {
+                let found = membership(&root.join(path)).project;
+                assert_eq!(found, project, "{path}");
+            }
+            fs::remove_file(root.join("big")).unwrap();
+            let _ = limit(None);
+        }
+        project::set_membership(File::open(top(web)).unwrap(), Membership::NONE).unwrap();
+        exported(web, |at| assert!(at.join("folder/old").exists()));
+        assert_eq!(membership(&root.join("folder/old")), Membership::NONE);
+        fs::remove_dir_all(web.zonepath().join(storage::EXPORT)).unwrap();
+        end(place, &[Dataset::open(web.zonepath()).unwrap()]);
+    });
+}
+
 /// Runs a test with an empty dataset on one layer.
 fn with_layer(test: &str, work: impl FnOnce(&Path, &Dataset)) {
     let Some(place) = place(test) else { return };
