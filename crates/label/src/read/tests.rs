@@ -324,13 +324,14 @@ fn clearances_have_words_of_their_own() {
 /// Returns a legal file with almost as many words and combinations as the reader admits, and some
 /// labels that have all words.
 fn largest() -> String {
-    let mut words = String::from("name= BIG; compartments= 0-255; minclass= TS;\n");
+    let mut words = String::new();
     for number in 0..1000 {
         let (one, two) = (number / 40, 200 + number % 40);
         words += &format!(
             "name= W{number}; iname= V{number}; compartments= {one} {two}; minclass= TS;\n"
         );
     }
+    words += "name= BIG; compartments= 0-255; minclass= TS;\n";
     let rules: String = (0..1000)
         .map(|one| format!("W{one} & BIG | W{one} | W0\n"))
         .collect();
