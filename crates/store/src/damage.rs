@@ -115,6 +115,10 @@ pub enum Damage {
     #[error("{0}")]
     Resource(verify::Problem),
 
+    /// A template or a multilevel port is not valid.
+    #[error(transparent)]
+    Network(#[from] crate::label_network::parts::BadPart),
+
     /// The zone name in a manifest is not legal.
     #[error("'{0}' is no zone's name")]
     ZoneName(String),

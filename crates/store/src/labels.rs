@@ -1,4 +1,4 @@
-//! The names of sensitivity labels, and the labels of all zones.
+//! The names of sensitivity labels, the labels of all zones, and those of the network.
 
 mod place;
 
@@ -10,6 +10,7 @@ use model::ZoneName;
 use model::config::LABEL;
 
 use crate::index::Index;
+pub use crate::label_network as network;
 use crate::{Root, lock, runtime, xml};
 
 pub use place::of_path;

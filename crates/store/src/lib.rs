@@ -11,6 +11,7 @@ pub mod format;
 pub mod groups;
 pub mod identity;
 pub mod index;
+pub mod label_network;
 pub mod labels;
 pub mod lock;
 pub mod root;

@@ -82,6 +82,12 @@ impl Root {
         self.run().join(".labels.lock")
     }
 
+    /// Returns the path of the labels of hosts outside and of the multilevel ports of zones.
+    #[must_use]
+    pub fn label_network(&self) -> PathBuf {
+        self.etc().join("tncfg")
+    }
+
     /// Returns the path of the file with the id of this host, which identifies this host as the
     /// owner of zonepaths.
     #[must_use]
