@@ -76,20 +76,26 @@ pub fn links(host: &Host, config: &Config, entry: &Entry) -> Result<Vec<Link>, E
         random: true,
     };
     net::plan::links(config, owner, &kernel)
-        .map(|links| with_label(config, links))
         .map_err(|error| Error::Refused(format!("{}.", flatten(&error))))
+        .and_then(|links| with_label(host, config, links))
 }
 
-/// Gives the links of a zone the zone's label.
-fn with_label(config: &Config, mut links: Vec<Link>) -> Vec<Link> {
-    let label = config.label().map(|label| LinkLabel {
+/// Gives the links of a zone the zone's label, the networks that this label may reach, and the
+/// zone's multilevel ports.
+fn with_label(host: &Host, config: &Config, mut links: Vec<Link>) -> Result<Vec<Link>, Error> {
+    let Some(label) = config.label() else {
+        return Ok(links);
+    };
+    let network = store::labels::network::load(&host.root)?;
+    let label = LinkLabel {
         label: label.to_string(),
-        ..LinkLabel::default()
-    });
+        remotes: network.remotes(label),
+        ports: network.zone(config.name()).all().collect(),
+    };
     for link in &mut links {
-        link.label.clone_from(&label);
+        link.label = Some(label.clone());
     }
-    links
+    Ok(links)
 }
 
 /// Returns the links of a running zone, by one of the two configurations that are compared.
@@ -108,8 +114,8 @@ pub fn links_of_running(host: &Host, config: &Config, entry: &Entry) -> Result<V
         random: false,
     };
     net::plan::links(config, owner, &facts)
-        .map(|links| with_label(config, links))
         .map_err(|error| Error::Refused(format!("{}.", flatten(&error))))
+        .and_then(|links| with_label(host, config, links))
 }
 
 /// Returns the number by which a zone gets its addresses of the pool: its slot, or, if a zone of

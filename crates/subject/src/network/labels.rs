@@ -9,11 +9,12 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use model::plan::network::{Link, LinkLabel, Subnet};
+use model::plan::network::{Link, Subnet};
 use net::guard::label::{Addresses, MAX_NUMBER, ZONE};
 use net::make::HostLabel;
 use net::record::Held;
 use serde::{Deserialize, Serialize};
+use store::labels::network::Network;
 
 use super::common::{Common, folder_here};
 use super::error::AnyError;
@@ -67,6 +68,15 @@ impl Labels {
             if *admitted {
                 self.remotes[at].1.push(number);
             }
+        }
+    }
+
+    /// Gives every label the networks that the templates admit for it.
+    fn refresh(&mut self, network: &Network) {
+        for (number, label) in (1..=MAX_NUMBER).zip(self.labels.clone()) {
+            // The file has only labels that were written from labels.
+            let remotes = label.parse().map(|label| network.remotes(label));
+            self.set_remotes(number, &remotes.unwrap_or_default());
         }
     }
 
@@ -160,12 +170,13 @@ pub(super) fn remove(folder: &Path) {
     let _ = fs::remove_file(path(folder));
 }
 
-/// Gives the running zones with labels other networks: `of` returns the list for a label. Must be
-/// called in the host's namespaces.
+/// Gives the running zones with labels the networks that the stored templates now admit. Must be
+/// called in the host's namespaces, with the lock of labels held: a zone that boots meanwhile would
+/// bring the former networks back.
 ///
 /// # Errors
-/// Fails if the file cannot be read or written, or with the error of bpf(2).
-pub fn refresh(of: &dyn Fn(&str) -> LinkLabel) -> Result<(), AnyError> {
+/// Fails if a file cannot be read or written, or with the error of bpf(2).
+pub fn refresh(network: &Network) -> Result<(), AnyError> {
     let Some(common) = Common::open_existing()? else {
         return Ok(());
     };
@@ -173,9 +184,7 @@ pub fn refresh(of: &dyn Fn(&str) -> LinkLabel) -> Result<(), AnyError> {
     let Some(mut labels) = read::<Labels>(&path)? else {
         return Ok(());
     };
-    for (number, label) in (1..=MAX_NUMBER).zip(labels.labels.clone()) {
-        labels.set_remotes(number, &of(&label).remotes);
-    }
+    labels.refresh(network);
     Addresses::open(labels.map)?.replace(&labels.map())?;
     save(&path, &labels)
 }
@@ -217,6 +226,22 @@ mod tests {
         labels.set_remotes(2, &[(near, false)]);
         assert_eq!(set(&labels, "192.0.2.0", 24), Some(0b010));
         assert_eq!(set(&labels, "0.0.0.0", 0), None);
+    }
+
+    #[test]
+    fn every_label_gets_the_networks_of_the_templates_and_loses_the_former_ones() {
+        let mut labels = Labels::default();
+        let (low, high) = ("0x0001-08-00", "0x0004-08-60");
+        for label in [low, high] {
+            let number = labels.number(label).unwrap();
+            labels.set_remotes(number, &[(subnet("192.0.2.0", 24), true)]);
+        }
+        let text = format!("template a def_label={high} host=10.0.0.0/8");
+        labels.refresh(&Network::parse(&text, "tncfg".as_ref()).unwrap());
+        let map: Vec<_> = labels.map().into_iter().collect();
+        assert_eq!(map, [(("10.0.0.0".parse().unwrap(), 8), 0b100)]);
+        labels.refresh(&Network::default());
+        assert!(labels.map().is_empty());
     }
 
     #[test]
