@@ -243,6 +243,20 @@ pub fn plain() -> Vec<Program> {
             other: None,
         },
         Program {
+            name: "tncfg",
+            flags: vec![
+                flag("-f", Some(Argument::File), "the commands in this file"),
+                flag("-R", Some(Argument::Folder), "alternate root"),
+                flag("-t", Some(Text), "this template of hosts"),
+                flag("-z", Some(Zone(Vec::new())), "the ports of this zone"),
+            ],
+            operand: Some(Argument::Words(&[
+                "add", "clear", "commit", "create", "delete", "export", "get", "help", "info",
+                "list", "remove", "select", "set", "verify",
+            ])),
+            other: None,
+        },
+        Program {
             name: "zonename",
             flags: Vec::new(),
             operand: None,
