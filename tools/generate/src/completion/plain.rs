@@ -61,7 +61,9 @@ fn head(program: &Program, shell: &str) -> String {
     let name = program.name;
     let mut out = String::new();
     match shell {
-        "bash" => out.push_str("# shellcheck shell=bash disable=SC2046,SC2086 # words are split\n"),
+        "bash" => out.push_str(
+            "# shellcheck shell=bash disable=SC2046,SC2086,SC2119,SC2120 # words are split\n",
+        ),
         "zsh" => out.push_str(&format!("#compdef {name}\n")),
         _ => {}
     }
