@@ -1,6 +1,7 @@
 //! The names of sensitivity labels, the labels of all zones, and those of the network.
 
 mod place;
+mod shown;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ pub use crate::label_network as network;
 use crate::{Root, lock, runtime, xml};
 
 pub use place::of_path;
+pub use shown::{Shown, UNREADABLE};
 
 /// The errors of labels on this host.
 #[derive(Debug, thiserror::Error)]
@@ -227,6 +229,26 @@ mod tests {
         std::fs::remove_file(root.label_encodings()).unwrap();
         drop(lock(&root, "0x0004-08-68".parse().ok()).unwrap());
         assert!(first_labeled(&root).is_err());
+    }
+
+    #[test]
+    fn listings_read_nothing_on_a_host_without_labels() {
+        let (_folder, root) = root_with(&[("plain", None), ("high", Some("0x0004-08-68"))]);
+        let [plain, high] = ["plain", "high"].map(|name| name.parse::<ZoneName>().unwrap());
+        let shown = |zone| Shown::of_host(&root).of_zone(zone);
+        assert_eq!(shown(&high).unwrap(), None);
+        std::fs::write(root.label_encodings(), "").unwrap();
+        assert_eq!(shown(&high).unwrap().as_deref(), Some("0x0004-08-68"));
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../label/tests/label_encodings");
+        std::fs::copy(example, root.label_encodings()).unwrap();
+        let text = "CONFIDENTIAL : NEED TO KNOW";
+        assert_eq!(shown(&high).unwrap().as_deref(), Some(text));
+        assert_eq!(shown(&plain).unwrap(), None);
+        // A configuration that cannot be read is an error, and not a zone without a label.
+        std::fs::write(root.xml(&high), "<zone label=").unwrap();
+        assert!(shown(&high).is_err());
+        std::fs::remove_file(root.label_encodings()).unwrap();
+        assert_eq!(shown(&high).unwrap(), None);
     }
 
     #[test]
