@@ -9,13 +9,13 @@ use crate::field::{self, Field};
 
 /// The synopsis.
 pub const USAGE: &str = "\
-usage: zps [-AefZwj] [-z zone[,zone]...] [-p pid[,pid]...] [-o format] [-R root]
+usage: zps [-AefMZwj] [-z zone[,zone]...] [-p pid[,pid]...] [-o format] [-R root]
        zps --help
 ";
 
 /// The text of `--help`.
 pub const HELP: &str = "\
-usage: zps [-AefZwj] [-z zone[,zone]...] [-p pid[,pid]...] [-o format] [-R root]
+usage: zps [-AefMZwj] [-z zone[,zone]...] [-p pid[,pid]...] [-o format] [-R root]
 
 Lists the processes of all zones, with their zones. In a zone it lists only the
 zone's own processes.
@@ -29,9 +29,11 @@ Processes:
     -A, -e      all processes, which is the default
 
 Columns:
-    (none)      ZONE PID TTY TIME CMD; without ZONE when -z is given
+    (none)      ZONE PID TTY TIME CMD; without ZONE when -z is given. LABEL after
+                ZONE if a running zone has a label
     -f          more: UID PID PPID C ELAPSED TTY TIME CMD
     -Z          adds the column ZONE as the first
+    -M          adds the column LABEL before the others, after ZONE
     -o format   these, separated by commas or blanks; may be repeated. 'name=text'
                 sets the header to text and must be the last of its -o; 'name=' sets
                 an empty header; if all headers are empty, no header line is printed
@@ -40,6 +42,8 @@ Columns:
 
 Columns for -o:
     zone zoneid     the zone by name and by id
+    label           the zone's sensitivity label; '-' in zones without one, '?' if
+                    it cannot be read
     pid ppid        process and its parent, as this zone numbers them
     zpid            the process id in its own zone
     pgid sid        process group, session
@@ -95,6 +99,7 @@ pub struct Args {
     format: Vec<Column>,
     full: bool,
     with_zone: bool,
+    with_label: bool,
     /// `-w`.
     pub wide: bool,
     /// `-j`.
@@ -120,8 +125,8 @@ impl Column {
 }
 
 impl Args {
-    /// Returns the columns in their order.
-    pub fn columns(&self) -> Vec<Column> {
+    /// Returns the columns in their order. `is_labeled` is true if a zone of the host has a label.
+    pub fn columns(&self, is_labeled: bool) -> Vec<Column> {
         let mut columns = if !self.format.is_empty() {
             self.format.clone()
         } else if self.full {
@@ -136,9 +141,13 @@ impl Args {
             SHORT.iter().filter_map(plain).collect()
         };
         let by_default = self.format.is_empty() && self.zones.is_empty();
-        if self.with_zone || by_default {
-            columns.splice(0..0, field::find("zone").map(Column::plain));
-        }
+        let front = [
+            ("zone", self.with_zone || by_default),
+            ("label", self.with_label || (by_default && is_labeled)),
+        ];
+        let front = front.into_iter().filter(|(_, is_shown)| *is_shown);
+        let front = front.filter_map(|(name, _)| field::find(name).map(Column::plain));
+        columns.splice(0..0, front);
         columns
     }
 }
@@ -165,6 +174,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Input, String>
         match word {
             Short('A' | 'e') => {}
             Short('f') => args.full = true,
+            Short('M') => args.with_label = true,
             Short('Z') => args.with_zone = true,
             Short('w') => args.wide = true,
             Short('j') | Long("json") => args.json = true,
@@ -247,7 +257,11 @@ mod tests {
     }
 
     fn headers(line: &str) -> Vec<String> {
-        let columns = list(line).unwrap().columns();
+        headers_on(false, line)
+    }
+
+    fn headers_on(is_labeled: bool, line: &str) -> Vec<String> {
+        let columns = list(line).unwrap().columns(is_labeled);
         columns.into_iter().map(|column| column.header).collect()
     }
 
@@ -266,6 +280,24 @@ mod tests {
         assert_eq!(headers("-o|pid=,args="), ["", ""]);
         assert_eq!(headers("-opid|-o|args=a, b"), ["PID", "a, b"]);
         assert_eq!(headers("-Z|-o|pid"), ["ZONE", "PID"]);
+    }
+
+    #[test]
+    fn a_label_of_a_zone_adds_a_column_to_the_default_list_only() {
+        let labeled = |line| headers_on(true, line).join(" ");
+        assert_eq!(labeled("-e"), "ZONE LABEL PID TTY TIME CMD");
+        assert!(labeled("-f").starts_with("ZONE LABEL UID "));
+        // Scripts read the other lists by position.
+        for line in ["-z|web", "-fz|web", "-Zz|web", "-o|pid", "-Z|-o|pid"] {
+            assert_eq!(labeled(line), headers(line).join(" "), "{line}");
+        }
+        for is_labeled in [true, false] {
+            let on = |line| headers_on(is_labeled, line).join(" ");
+            assert_eq!(on("-M"), "ZONE LABEL PID TTY TIME CMD");
+            assert_eq!(on("-Mz|web"), "LABEL PID TTY TIME CMD");
+            assert_eq!(on("-ZM|-o|pid"), "ZONE LABEL PID");
+            assert_eq!(on("-o|pid,label=L"), "PID L");
+        }
     }
 
     #[test]

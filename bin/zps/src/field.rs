@@ -61,6 +61,10 @@ const fn count(
 static FIELDS: &[Field] = &[
     text(&["zone"], "ZONE", |row| row.zone.name.clone()),
     count(&["zoneid"], "ZONEID", |row| row.zone.id.to_string()),
+    text(&["label"], "LABEL", |row| {
+        let label = row.zone.label.as_deref();
+        label.unwrap_or("-").to_owned()
+    }),
     count(&["pid"], "PID", |row| row.process.pid.to_string()),
     count(&["ppid"], "PPID", |row| row.process.ppid.to_string()),
     count(&["zpid"], "ZPID", |row| row.process.own_pid.to_string()),
@@ -139,6 +143,9 @@ pub fn find(name: &str) -> Option<&'static Field> {
 pub struct Json {
     zone: String,
     zone_id: u32,
+    /// The label of the zone; absent for a zone without a label.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
     pid: i32,
     ppid: i32,
     /// The process id in the zone.
@@ -187,6 +194,7 @@ impl Row<'_> {
         Json {
             zone: self.zone.name.clone(),
             zone_id: self.zone.id,
+            label: self.zone.label.clone(),
             pid: process.pid,
             ppid: process.ppid,
             zone_pid: process.own_pid,
@@ -288,6 +296,27 @@ mod tests {
     }
 
     #[test]
+    fn json_has_the_label_of_a_zone_that_has_one() {
+        let zone = |label: Option<&str>| Zone {
+            name: "web".to_owned(),
+            id: 7,
+            first_id: 0,
+            label: label.map(str::to_owned),
+        };
+        let json = |zone: &Zone| {
+            let row = Row {
+                process: &Process::default(),
+                zone,
+                host: &Host::default(),
+                users: &BTreeMap::new(),
+            };
+            serde_json::to_value(row.json()).unwrap()
+        };
+        assert_eq!(json(&zone(Some("PUBLIC")))["label"], "PUBLIC");
+        assert!(json(&zone(None)).get("label").is_none());
+    }
+
+    #[test]
     fn a_share_of_zero_is_not_shown() {
         let process = Process {
             rss: 512,
@@ -298,6 +327,7 @@ mod tests {
             name: "global".to_owned(),
             id: 0,
             first_id: 0,
+            label: None,
         };
         let mut host = Host::default();
         let users = BTreeMap::new();

@@ -86,7 +86,7 @@ fn run(args: &Args) -> Result<usize, String> {
         serde_json::to_string_pretty(&list).map_err(|error| error.to_string())? + "\n"
     } else {
         let width = if args.wide { None } else { terminal_width() };
-        table::render(&args.columns(), &rows, width)
+        table::render(&args.columns(zones.is_labeled()), &rows, width)
     };
     print!("{text}");
     Ok(rows.len())

@@ -78,6 +78,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn shown(format: &str, width: Option<usize>) -> String {
+        shown_at(None, format, width)
+    }
+
+    fn shown_at(label: Option<&str>, format: &str, width: Option<usize>) -> String {
         let Ok(Input::List(args)) = args::parse(["-o".into(), format.into()]) else {
             panic!("{format}");
         };
@@ -85,6 +89,7 @@ mod tests {
             name: "web".to_owned(),
             id: 1,
             first_id: 0,
+            label: label.map(str::to_owned),
         };
         let one = |pid: i32, args: &str| Process {
             pid,
@@ -102,7 +107,23 @@ mod tests {
                 users: &users,
             })
             .collect();
-        render(&args.columns(), &rows, width)
+        render(&args.columns(label.is_some()), &rows, width)
+    }
+
+    #[test]
+    fn the_column_of_labels() {
+        let secret = Some("CNF : NEED TO KNOW");
+        let format = "zone,label,pid,comm";
+        assert_eq!(
+            shown_at(secret, format, None),
+            "ZONE LABEL               PID CMD\n\
+             web  CNF : NEED TO KNOW    7 \n\
+             web  CNF : NEED TO KNOW 4711 \n"
+        );
+        assert_eq!(
+            shown(format, None),
+            "ZONE LABEL  PID CMD\nweb  -        7 \nweb  -     4711 \n"
+        );
     }
 
     #[test]

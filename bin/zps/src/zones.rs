@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cli::CurrentZone;
 use model::ZoneName;
+use store::groups::Groups;
 use store::index::Index;
+use store::labels::{Shown, UNREADABLE};
 use store::{Root, groups};
 
 use crate::process::Process;
@@ -18,6 +20,9 @@ pub struct Zone {
     pub id: u32,
     /// The host's id of the zone's user 0.
     pub first_id: u32,
+    /// The sensitivity label as text; `None` for a zone without a label, for the global zone, and
+    /// inside a zone.
+    pub label: Option<String>,
 }
 
 impl Zone {
@@ -52,6 +57,7 @@ impl Zones {
                 name: zone.name,
                 id: zone.id.unwrap_or_default(),
                 first_id: 0,
+                label: None,
             },
             groups: BTreeMap::new(),
             root: None,
@@ -63,30 +69,32 @@ impl Zones {
     pub fn of_host(root: Root) -> Result<Self, String> {
         let (active, unreadable) = groups::of_host(&root)
             .map_err(|error| format!("could not read /proc/self/mountinfo: {error}"))?;
-        let zone = |one: groups::Active| Zone {
-            name: one.name.to_string(),
-            id: one.id,
-            first_id: one.first_id,
-        };
-        let groups = active.into_iter().map(|(group, one)| (group, zone(one)));
-        let warnings = unreadable
-            .into_iter()
-            .map(|(name, error)| format!("zone '{name}': {error}"));
+        let labels = Shown::of_host(&root);
+        let warning = |(name, error)| format!("zone '{name}': {error}");
+        let mut warnings: Vec<String> = unreadable.into_iter().map(warning).collect();
+        let (groups, damaged) = with_labels(active, |zone| labels.of_zone(zone));
+        warnings.extend(damaged.into_iter().map(warning));
         Ok(Self {
             own: Zone {
                 name: cli::GLOBAL.to_owned(),
                 id: 0,
                 first_id: 0,
+                label: None,
             },
-            groups: groups.collect(),
+            groups,
             root: Some(root),
-            warnings: warnings.collect(),
+            warnings,
         })
     }
 
     /// Returns the zone of a process.
     pub fn of(&self, process: &Process) -> &Zone {
         groups::nearest(&self.groups, &process.cgroup).unwrap_or(&self.own)
+    }
+
+    /// Returns true if an active zone has a label.
+    pub fn is_labeled(&self) -> bool {
+        self.groups.values().any(|zone| zone.label.is_some())
     }
 
     /// Returns the ids of the zones that -z selects; `None` without -z. A zone that is not active
@@ -140,6 +148,30 @@ impl Zones {
     }
 }
 
+/// Returns the active zones with their labels, and the zones whose label could not be read.
+fn with_labels(
+    active: Groups,
+    label_of: impl Fn(&ZoneName) -> Result<Option<String>, store::Error>,
+) -> (BTreeMap<String, Zone>, Vec<(ZoneName, store::Error)>) {
+    let mut zones = BTreeMap::new();
+    let mut damaged = Vec::new();
+    for (group, one) in active {
+        let name = one.name.to_string();
+        let label = label_of(&one.name).unwrap_or_else(|error| {
+            damaged.push((one.name, error));
+            Some(UNREADABLE.to_owned())
+        });
+        let zone = Zone {
+            name,
+            id: one.id,
+            first_id: one.first_id,
+            label,
+        };
+        zones.insert(group, zone);
+    }
+    (zones, damaged)
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -151,6 +183,7 @@ mod tests {
             name: name.to_owned(),
             id,
             first_id: 0x1000_0000,
+            label: None,
         }
     }
 
@@ -189,6 +222,28 @@ mod tests {
             };
             assert_eq!(zones.of(&process).name, name, "{group}");
         }
+    }
+
+    #[test]
+    fn a_label_that_cannot_be_read_is_not_shown_as_no_label() {
+        let active = |name: &str| store::groups::Active {
+            name: name.parse().unwrap(),
+            id: 7,
+            first_id: 0,
+        };
+        let groups = ["bad", "high", "plain"].map(|name| (format!("/{name}"), active(name)));
+        let (found, damaged) = with_labels(groups.into(), |zone| match zone.as_str() {
+            "high" => Ok(Some("PUBLIC".to_owned())),
+            "bad" => Err(store::Error::NoSuchZone(zone.clone())),
+            _ => Ok(None),
+        });
+        let labels: Vec<_> = found.values().map(|zone| zone.label.as_deref()).collect();
+        assert_eq!(labels, [Some("?"), Some("PUBLIC"), None]);
+        assert_eq!(damaged.len(), 1);
+        assert_eq!(damaged[0].0.as_str(), "bad");
+        assert!(!zones().is_labeled());
+        let groups = found;
+        assert!(Zones { groups, ..zones() }.is_labeled());
     }
 
     #[test]

@@ -118,6 +118,7 @@ pub fn plain() -> Vec<Program> {
                 flag("-f", None, "more columns"),
                 flag("-j", None, "as JSON"),
                 flag("--json", None, "as JSON"),
+                flag("-M", None, "the label of the zone"),
                 flag("-o", Some(Text), "these columns"),
                 flag("-p", Some(Text), "these processes"),
                 flag("-R", Some(Argument::Folder), "alternate root"),
