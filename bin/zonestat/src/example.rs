@@ -151,6 +151,21 @@ pub fn interval() -> Interval {
     Interval::between(&sample(0), &sample(5))
 }
 
+/// Returns the same interval on a host with labels.
+pub fn labeled_interval() -> Interval {
+    let mut interval = interval();
+    for row in &mut interval.rows {
+        let label = match &*row.name {
+            "db" => "CONFIDENTIAL NEED TO KNOW",
+            "web" => "PUBLIC",
+            "guest" => "0x0005-08-00",
+            _ => continue,
+        };
+        Arc::make_mut(&mut row.setting).label = Some(label.to_owned());
+    }
+    interval
+}
+
 /// Returns the sample of the example host.
 pub fn now() -> Sample {
     sample(5)

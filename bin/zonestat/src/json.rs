@@ -36,6 +36,8 @@ struct Used {
 struct Zone<'a> {
     name: &'a str,
     id: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<&'a str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     kernel_zone: bool,
     ran_seconds: f64,
@@ -121,6 +123,7 @@ fn zone<'a>(reports: &Reports, row: &'a Row, part: Part) -> Zone<'a> {
     Zone {
         name: &row.name,
         id: row.id,
+        label: row.setting.label.as_deref(),
         kernel_zone: row.setting.kernel,
         ran_seconds: row.ran.as_secs_f64(),
         used: Used {
@@ -149,6 +152,10 @@ mod tests {
     use crate::example;
 
     fn printed(options: &str) -> String {
+        printed_of(options, &example::interval())
+    }
+
+    fn printed_of(options: &str, interval: &Interval) -> String {
         let heading = Heading {
             kind: None,
             count: 1,
@@ -161,7 +168,7 @@ mod tests {
             panic!("{options}");
         };
         let zones = Zones::new(&reports.common.zones).unwrap();
-        line(&reports, &heading, &example::interval(), &zones).unwrap()
+        line(&reports, &heading, interval, &zones).unwrap()
     }
 
     #[test]
@@ -183,6 +190,25 @@ mod tests {
         let web = line["zones"].as_array().unwrap();
         let web = web.iter().find(|zone| zone["name"] == "web").unwrap();
         assert!(web.get("physical_bytes").is_none() && web["lwps"].is_u64());
+    }
+
+    #[test]
+    fn zones_with_a_label_have_the_key() {
+        for options in ["-j 5", "-j -r disk 5"] {
+            let text = printed_of(options, &example::labeled_interval());
+            let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let zones = line["zones"].as_array().unwrap().iter();
+            let labels: Vec<_> = zones
+                .filter_map(|zone| Some((zone["name"].as_str()?, zone.get("label")?.as_str()?)))
+                .collect();
+            let expected = [
+                ("web", "PUBLIC"),
+                ("db", "CONFIDENTIAL NEED TO KNOW"),
+                ("guest", "0x0005-08-00"),
+            ];
+            assert_eq!(labels, expected, "{options}");
+            assert!(!printed(options).contains("\"label\""), "{options}");
+        }
     }
 
     #[test]

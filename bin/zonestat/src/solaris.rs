@@ -1,5 +1,7 @@
 //! The reports of Solaris 11 and illumos, for people and for programs.
 
+mod labels;
+
 use std::fmt::Write as _;
 
 use stat::interval::percent;
@@ -12,6 +14,7 @@ use crate::args::{Form, Lines, Reports, Section, Sort};
 use crate::number::{NONE, Reader, amount, cpus, or_none, percent as show_percent};
 use crate::time::{Stamp, clock, cpu_time};
 use crate::zones::Zones;
+use labels::Labels;
 
 /// The names of the row for the whole use, and of the row for the use outside of zones.
 const TOTAL: &str = "[total]";
@@ -52,6 +55,7 @@ struct Print<'a> {
     interval: &'a Interval,
     rows: Vec<&'a Row>,
     psets: Vec<PsetUse<'a>>,
+    labels: Labels<'a>,
     text: String,
 }
 
@@ -68,6 +72,7 @@ impl Printer<'_> {
             Some(kind) => format!("report-{}", kind.as_str()),
         };
         let stamp = reports.stamp.map(|stamp| stamp.show(heading.end) + ":");
+        let rows = self.zones.choose(interval);
         let mut print = Print {
             reports,
             reader,
@@ -77,7 +82,8 @@ impl Printer<'_> {
             },
             prefix: format!("{}{label}:", stamp.unwrap_or_default()),
             interval,
-            rows: self.zones.choose(interval),
+            labels: Labels::of(&rows),
+            rows,
             psets: interval.psets(),
             text: String::new(),
         };
@@ -269,7 +275,7 @@ impl Print<'_> {
             let names = [
                 "USED", "%PART", "%CAP", "%SHRU", "USED", "PCT", "%CAP", "USED", "PCT", "%CAP",
             ];
-            self.cells(width, "ZONE", &names);
+            self.header_cells(width, "ZONE", &names);
         }
         for (is_shown, name, used) in [
             (self.lines.total, TOTAL, &interval.total),
@@ -331,13 +337,20 @@ impl Print<'_> {
         self.row(width, &["summary"], name, &cells);
     }
 
-    /// Writes a line of cells with five characters each, after a name.
-    fn cells(&mut self, width: usize, name: &str, cells: &[&str]) {
+    /// Writes the line above cells of [`Print::cells`].
+    fn header_cells(&mut self, width: usize, name: &str, cells: &[&str]) {
+        let label = self.labels.header();
+        self.cells(width, name, cells, &label);
+    }
+
+    /// Writes a line of cells with five characters each, after a name and before the label.
+    fn cells(&mut self, width: usize, name: &str, cells: &[&str], label: &str) {
         let mut line = format!("{name:>width$}");
         for cell in cells {
             // Writing to a string cannot fail.
             let _ = write!(line, " {cell:>5}");
         }
+        line.push_str(label);
         self.line(&line);
     }
 
@@ -347,7 +360,8 @@ impl Print<'_> {
         if self.is_for_programs() {
             self.fields(&[before, &[name], &cells].concat());
         } else {
-            self.cells(width, name, &cells);
+            let label = self.labels.after(name);
+            self.cells(width, name, &cells, &label);
         }
     }
 
@@ -387,7 +401,7 @@ impl Print<'_> {
         }
         let width = self.widest(36);
         if !self.is_for_programs() {
-            self.cells(width, "ZONE", &["USED", "PCT", "CAP", "%CAP"]);
+            self.header_cells(width, "ZONE", &["USED", "PCT", "CAP", "%CAP"]);
         }
         for (is_shown, user, used) in [
             (self.lines.total, TOTAL, &interval.total),
@@ -457,7 +471,8 @@ impl Print<'_> {
         let width = self.widest(36);
         if !self.is_for_programs() {
             let names = ["USED", "PCT", "CAP", "%CAP", " SHRS", "%SHR", "%SHRU"];
-            self.cpu_cells(width, "ZONE", &names.map(str::to_owned));
+            let label = self.labels.header();
+            self.cpu_cells(width, "ZONE", &names.map(str::to_owned), &label);
         }
         let none = || NONE.to_owned();
         for (is_shown, user, used, shares) in [
@@ -513,15 +528,16 @@ impl Print<'_> {
             cells.push(cpu_time(usec));
             self.row(width, before, name, &cells);
         } else {
-            self.cpu_cells(width, name, cells);
+            let label = self.labels.after(name);
+            self.cpu_cells(width, name, cells, &label);
         }
     }
 
     /// As [`Print::cells`], with six characters for shares.
-    fn cpu_cells(&mut self, width: usize, name: &str, cells: &[String; 7]) {
+    fn cpu_cells(&mut self, width: usize, name: &str, cells: &[String; 7], label: &str) {
         let [used, percent, cap, of_cap, shares, of_shares, of_entitled] = cells;
         self.line(&format!(
-            "{name:>width$} {used:>5} {percent:>5} {cap:>5} {of_cap:>5} {shares:>6} {of_shares:>5} {of_entitled:>5}"
+            "{name:>width$} {used:>5} {percent:>5} {cap:>5} {of_cap:>5} {shares:>6} {of_shares:>5} {of_entitled:>5}{label}"
         ));
     }
 
@@ -542,7 +558,7 @@ impl Print<'_> {
         let width = self.widest(36);
         if !self.is_for_programs() {
             self.line(&format!("{:28} {:>13}", word.to_uppercase(), "BYTES/S"));
-            self.cells(width, "ZONE", &columns);
+            self.header_cells(width, "ZONE", &columns);
         }
         if self.lines.zones {
             for place in order {
@@ -581,7 +597,7 @@ impl Print<'_> {
         let both = |zone: &str, link: &str| format!("{zone:>width$} {link:>15}");
         if !self.is_for_programs() {
             self.line(&format!("{:28} {:>13}", "NETWORK LINKS", "BYTES/S"));
-            self.cells(0, &both("ZONE", "LINK"), &columns);
+            self.header_cells(0, &both("ZONE", "LINK"), &columns);
         }
         for row in order {
             for link in &row.links {
@@ -592,7 +608,9 @@ impl Print<'_> {
                 if self.is_for_programs() {
                     self.row(0, &["network-link", &link.name], &row.name, &cells);
                 } else {
-                    self.row(0, &[], &both(&row.name, &link.name), &cells);
+                    let label = self.labels.after(&row.name);
+                    let cells = cells.each_ref().map(String::as_str);
+                    self.cells(0, &both(&row.name, &link.name), &cells, &label);
                 }
             }
         }
@@ -609,7 +627,7 @@ impl Print<'_> {
         if !self.is_for_programs() {
             self.line(&format!("{:28} {:>13}", "PRESSURE", "TIME WAITED"));
             let names = ["CPU", "MEM", "ALL", "DISK", "ALL"];
-            self.cells(width, "ZONE", &names);
+            self.header_cells(width, "ZONE", &names);
         }
         if self.lines.zones {
             for place in self.sorted(Resource::Cpu) {

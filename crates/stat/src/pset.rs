@@ -201,7 +201,7 @@ mod tests {
             setting: Arc::new(Setting {
                 controls,
                 pset,
-                kernel: false,
+                ..Setting::default()
             }),
             ran: Duration::ZERO,
             pressure: None,

@@ -24,6 +24,7 @@ use std::time::{Duration, SystemTime};
 
 use model::{State, ZoneName};
 use rustix::time::{ClockId, clock_gettime};
+use store::labels::{Shown, UNREADABLE};
 use store::{Root, runtime};
 
 use crate::sample::{Counter, Pset, Sample, ZoneSample};
@@ -241,7 +242,10 @@ impl Sampler {
         if !found.init.is_alive() {
             return;
         }
-        if let Some(mut zone) = Zone::new(name, found, &self.root) {
+        // zoneadm prints the error of a configuration that cannot be read.
+        let label = Shown::of_host(&self.root).of_zone(name);
+        let label = label.unwrap_or_else(|_| Some(UNREADABLE.to_owned()));
+        if let Some(mut zone) = Zone::new(name, found, &self.root, label) {
             if let Some(group) = zone.runtime.cgroups.first().and_then(|path| path.parent()) {
                 if self.group != group {
                     self.group = group.to_owned();
@@ -295,6 +299,36 @@ fn now() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_zone_keeps_its_label_while_it_is_active() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path());
+        let group = dir.path().join("zones/high");
+        for folder in [&root.etc(), &root.run(), &group] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        fs::write(group.join("cpu.stat"), "usage_usec 1\n").unwrap();
+        let name: ZoneName = "high".parse().unwrap();
+        let mut config = model::Config::new(name.clone());
+        config.set_zonepath("/zones/high").unwrap();
+        config.set("label", "0x0004-08-68").unwrap();
+        store::xml::save(&root, &config).unwrap();
+        let own = i32::try_from(std::process::id()).unwrap();
+        let mut runtime = zone::tests::runtime(vec![group]);
+        runtime.init = runtime::Process::find(own).unwrap();
+        runtime::save(&root, &name, &runtime).unwrap();
+        let sampler = || Sampler::new(root.clone(), Wants::default(), 10);
+        // Each sample reads the settings of this zone again.
+        let label = |sampler: &mut Sampler| sampler.sample().zones[0].setting.label.clone();
+        assert_eq!(label(&mut sampler()), None);
+        fs::write(root.label_encodings(), "").unwrap();
+        let mut early = sampler();
+        assert_eq!(label(&mut early).as_deref(), Some("0x0004-08-68"));
+        fs::write(root.xml(&name), "<zone label=").unwrap();
+        assert_eq!(label(&mut early).as_deref(), Some("0x0004-08-68"));
+        assert_eq!(label(&mut sampler()).as_deref(), Some(UNREADABLE));
+    }
 
     #[test]
     fn a_host_without_zones() {

@@ -128,6 +128,9 @@ pub struct Setting {
     pub pset: Pset,
     /// True for a kernel zone: memory and CPU time are those of its guest.
     pub kernel: bool,
+    /// The sensitivity label of the zone as text; [`store::labels::UNREADABLE`] if it could
+    /// not be read, `None` for a zone without a label and inside a zone.
+    pub label: Option<String>,
 }
 
 /// The CPUs on which a zone runs.

@@ -10,7 +10,15 @@ fn print(line: &str) -> String {
     print_of(line, None)
 }
 
+fn print_labeled(line: &str) -> String {
+    print_interval(line, None, &example::labeled_interval())
+}
+
 fn print_of(line: &str, kind: Option<Kind>) -> String {
+    print_interval(line, kind, &example::interval())
+}
+
+fn print_interval(line: &str, kind: Option<Kind>, interval: &Interval) -> String {
     let words: Vec<std::ffi::OsString> = line.split(' ').map(Into::into).collect();
     let Ok(Call::Reports(reports)) = args::parse(&words) else {
         panic!("{line}");
@@ -27,7 +35,7 @@ fn print_of(line: &str, kind: Option<Kind>) -> String {
         reports: &reports,
         zones: &zones,
     };
-    printer.print(&heading, &example::interval())
+    printer.print(&heading, interval)
 }
 
 #[test]
@@ -66,6 +74,59 @@ fn summary() {
     interval:summary:web-of-a-long-name:0.00:0.00%:-:0.00%:31744K:0.18%:-:39680K:0.15%:-
     interval:footer:20251120T213257Z:5:5
     "#);
+}
+
+#[test]
+fn labels_are_the_last_column_for_people() {
+    assert_snapshot!(print_labeled("5"), @r#"
+    Interval: 1, Duration: 0:00:05
+    SUMMARY                    Cpus/Online: 8/8   Physical: 16.0G    Virtual: 24.0G
+                        ----------CPU---------- ----PHYSICAL----- -----VIRTUAL-----
+                   ZONE  USED %PART  %CAP %SHRU  USED   PCT  %CAP  USED   PCT  %CAP LABEL
+                [total]  2.00 25.0%     -     - 8192M 50.0%     - 10.0G 41.6%     - -
+               [system]  0.01 0.12%     -     - 1024M 6.25%     - 1024M 4.16%     - -
+                     db  1.50 75.0%     -     - 3072M 18.7%     - 3840M 15.6%     - CONFIDENTIAL NEED TO KNOW
+                 global  0.25 4.16%     -     - 2785M 16.9%     - 3737M 15.2%     - -
+                    web  0.20 3.33% 80.0% 5.55%  256M 1.56% 50.0%  320M 1.30% 31.2% PUBLIC
+                  guest  0.04 0.66%     - 3.33% 1024M 6.25%     - 1280M 5.20%     - 0x0005-08-00
+     web-of-a-long-name  0.00 0.00%     - 0.00% 31.0M 0.18%     - 38.7M 0.15%     - -
+    "#);
+    assert_snapshot!(print_labeled("-r psets,lwps,network -z web,guest 5"), @r#"
+    Interval: 1, Duration: 0:00:05
+    PROCESSOR_SET                   TYPE  ONLINE/CPUS     MIN/MAX
+    pset_default            default-pset          6/6         1/8
+                                    ZONE  USED   PCT   CAP  %CAP   SHRS  %SHR %SHRU LABEL
+                                 [total]  0.50 8.33%     -     -      5     -     - -
+                                [system]  0.01 0.16%     -     -      -     -     - -
+                                     web  0.20 3.33%  0.25 80.0%      3 60.0% 5.55% PUBLIC
+                                   guest  0.04 0.66%     -     -      1 20.0% 3.33% 0x0005-08-00
+
+    LWPS                          SYSTEM LIMIT
+    system-limit                         32.0K
+                                    ZONE  USED   PCT   CAP  %CAP LABEL
+                                 [total]   300 0.91%     -     - -
+                                [system]     0 0.00%     -     - -
+                                   guest     4 0.01%     -     - 0x0005-08-00
+                                     web     4 0.01%   100 4.00% PUBLIC
+
+    NETWORK                            BYTES/S
+                                    ZONE  RECV  SENT LABEL
+                                     web  585K  781K PUBLIC
+                                   guest  117K  156K 0x0005-08-00
+
+    NETWORK LINKS                      BYTES/S
+                    ZONE            LINK  RECV  SENT LABEL
+                     web            net0  195K  585K PUBLIC
+                     web            net1  390K  195K PUBLIC
+                   guest            net0 39.0K  117K 0x0005-08-00
+                   guest            net1 78.1K 39.0K 0x0005-08-00
+    "#);
+    // Without a zone that has a label, and for programs, there is no column.
+    let unlabeled = "-r all -z global,web-of-a-long-name 5";
+    assert_eq!(print_labeled(unlabeled), print(unlabeled));
+    for programs in ["-p 5", "-p -r all 5"] {
+        assert_eq!(print_labeled(programs), print(programs));
+    }
 }
 
 #[test]

@@ -64,8 +64,14 @@ struct Files {
 }
 
 impl Zone {
-    /// Finds the files of a zone. Returns `None` if its state file names no group.
-    pub(super) fn new(name: &ZoneName, runtime: Runtime, root: &Root) -> Option<Self> {
+    /// Finds the files of a zone. Returns `None` if its state file names no group. A zone keeps its
+    /// label as long as it is active.
+    pub(super) fn new(
+        name: &ZoneName,
+        runtime: Runtime,
+        root: &Root,
+        label: Option<String>,
+    ) -> Option<Self> {
         let v2 = runtime.cgroups.first()?.clone();
         let memory = if v2.join("memory.current").exists() {
             Memory::V2
@@ -95,7 +101,7 @@ impl Zone {
             network: None,
             links: Arc::default(),
             hits: None,
-            setting: Arc::new(setting(name, &runtime, root)),
+            setting: Arc::new(setting(name, &runtime, root, label)),
         };
         Some(Self {
             init: PathBuf::from(format!("/proc/{}", runtime.init.pid)),
@@ -133,12 +139,18 @@ impl Zone {
             immutable: None,
         };
         // Inside a zone its configuration is not visible.
-        Self::new(&name.parse().ok()?, runtime, &Root::new(Path::new("/")))
+        Self::new(
+            &name.parse().ok()?,
+            runtime,
+            &Root::new(Path::new("/")),
+            None,
+        )
     }
 
     /// Reads the settings of the zone again.
     pub(super) fn review(&mut self, name: &ZoneName, root: &Root) {
-        let setting = setting(name, &self.runtime, root);
+        let label = self.last.setting.label.clone();
+        let setting = setting(name, &self.runtime, root, label);
         if *self.last.setting != setting {
             self.last.setting = Arc::new(setting);
         }
@@ -311,7 +323,7 @@ fn disk(
 
 /// Returns the settings of a zone: those from the kernel, and those that only the configuration
 /// has.
-fn setting(name: &ZoneName, runtime: &Runtime, root: &Root) -> Setting {
+fn setting(name: &ZoneName, runtime: &Runtime, root: &Root, label: Option<String>) -> Setting {
     let asked = &runtime.controls;
     let shown = ZoneCgroups::from_paths(&runtime.cgroups)
         .map(|groups| groups.effective())
@@ -361,6 +373,7 @@ fn setting(name: &ZoneName, runtime: &Runtime, root: &Root) -> Setting {
         ..shown
     };
     Setting {
+        label,
         controls,
         pset,
         kernel: config.is_some_and(|config| config.family() == Family::Kz),
@@ -368,13 +381,13 @@ fn setting(name: &ZoneName, runtime: &Runtime, root: &Root) -> Setting {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::fs;
 
     use super::*;
     use crate::read::file::Budget;
 
-    fn runtime(groups: Vec<PathBuf>) -> Runtime {
+    pub(in crate::read) fn runtime(groups: Vec<PathBuf>) -> Runtime {
         let init = Process {
             pid: 1,
             started: 1234,
@@ -416,7 +429,7 @@ mod tests {
         .unwrap();
         let root = Root::new(dir.path());
         let name: ZoneName = "web".parse().unwrap();
-        let mut zone = Zone::new(&name, runtime(vec![v2.clone(), memory]), &root).unwrap();
+        let mut zone = Zone::new(&name, runtime(vec![v2.clone(), memory]), &root, None).unwrap();
         let (mut budget, mut buffer) = (Budget(50), Vec::new());
         let now = Duration::from_secs(60);
         assert!(zone.read(now, Wants::ALL, &mut budget, &mut buffer));
@@ -440,10 +453,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let name: ZoneName = "web".parse().unwrap();
         let groups = vec![dir.path().join("none")];
-        let mut zone = Zone::new(&name, runtime(groups), &Root::new(dir.path())).unwrap();
+        let mut zone = Zone::new(&name, runtime(groups), &Root::new(dir.path()), None).unwrap();
         let (mut budget, mut buffer) = (Budget(50), Vec::new());
         let now = Duration::from_secs(60);
         assert!(!zone.read(now, Wants::default(), &mut budget, &mut buffer));
-        assert!(Zone::new(&name, runtime(vec![]), &Root::new(dir.path())).is_none());
+        assert!(Zone::new(&name, runtime(vec![]), &Root::new(dir.path()), None).is_none());
     }
 }
