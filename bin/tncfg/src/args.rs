@@ -11,7 +11,7 @@ use crate::command::{Command, Target};
 pub const USAGE: &str = "\
 usage: tncfg [-R root] [-t template | -z zone] [command [; command]...]
        tncfg [-R root] [-t template | -z zone] -f file
-       tncfg --help | --version
+       tncfg --help
 ";
 
 const ABOUT: &str = "

@@ -72,7 +72,7 @@ fn usage() -> String {
          \n\
          \t-z may be repeated, be a glob ('web*') or have a range ('web[1-50]'):\n\
          \tthe zones are then worked on in parallel. -n shows what would be done.\n\
-         \t--progress=json in front of -z prints progress and errors as lines of JSON.\n\
+         \tThe option --progress=json in front of -z prints progress and errors as lines of JSON.\n\
          \n\
          subcommands:\n",
     );

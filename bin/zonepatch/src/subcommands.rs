@@ -131,6 +131,9 @@ pub fn help(verb: Option<&str>) -> String {
         );
         text.push_str("zonepatch rollback          undoes the last patch\n\n");
         text.push_str("zonepatch [-R root] ... works below an alternate root.\n");
+        text.push_str(
+            "zonepatch --progress=json ... prints progress and errors as lines of JSON.\n",
+        );
         text.push_str("See also zonepatch help SUBCOMMAND and zonepatch(8).\n");
         return text;
     };
