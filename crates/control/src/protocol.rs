@@ -70,6 +70,16 @@ pub enum Part {
     },
     /// Removes the disk with this number from its port, after the guest has released the disk.
     RemoveDisk(u32),
+    /// Adds a network card in its port, on a link of the zone.
+    AddCard {
+        /// The network card.
+        card: vm::Nic,
+        /// The name of the link in the zone.
+        link: String,
+    },
+    /// Removes the network card from the port with this number, after the guest has released the
+    /// card.
+    RemoveCard(u32),
     /// Adds processors until the machine has this number.
     Processors(u32),
     /// Grows the memory to this number of bytes; takes memory back that was added while the guest

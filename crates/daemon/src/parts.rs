@@ -1,5 +1,7 @@
 //! Changes the parts of a running kernel zone's machine.
 
+use std::os::fd::AsFd;
+
 use model::State;
 
 use crate::error::{ChangedError, MachineError, PartError};
@@ -38,6 +40,12 @@ impl Server<'_> {
                 Ok(vm::parts::add_disk(monitor, disk, &files)?)
             }
             Part::RemoveDisk(id) => Ok(vm::parts::remove_disk(monitor, *id)?),
+            Part::AddCard { card, link } => {
+                let tap = platform::guest::tap(self.platform.init.pid, link);
+                let tap = tap.map_err(PartError::Tap)?;
+                Ok(vm::cards::add(monitor, card, tap.as_fd())?)
+            }
+            Part::RemoveCard(port) => Ok(vm::cards::remove(monitor, *port)?),
             Part::GrowDisk { id, size } => Ok(vm::parts::grow_disk(monitor, *id, *size)?),
             Part::Processors(number) => Ok(vm::more::add_processors(monitor, *number)?),
             Part::Memory(bytes) => Ok(vm::more::set_memory(monitor, *bytes)?),
@@ -66,6 +74,8 @@ fn text(part: &Part) -> String {
     match part {
         Part::AddDisk { disk, .. } => format!("disk {} is added", disk.id),
         Part::RemoveDisk(id) => format!("disk {id} is removed"),
+        Part::AddCard { card, link } => format!("network card {} is added on {link}", card.mac),
+        Part::RemoveCard(port) => format!("the network card in port {port} is removed"),
         Part::Processors(number) => format!("the machine has {number} processors"),
         Part::Memory(bytes) => {
             format!("the memory grows to {}", model::table::exact_size(*bytes))

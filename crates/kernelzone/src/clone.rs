@@ -59,6 +59,7 @@ pub fn make(host: &Host, config: &Config, from: &Path, to: &Path) -> Result<(), 
         disks: ours,
         ports: origin.ports,
         room: origin.room,
+        cards: origin.cards,
         boots: 0,
     };
     Ok(record.save(to)?)
@@ -219,6 +220,7 @@ mod tests {
             nvram: None,
             ports: 0,
             room: None,
+            cards: None,
             boots: 0,
         }
     }

@@ -77,6 +77,7 @@ pub fn make(
         nvram,
         ports: vm::machine::PORTS,
         room: None,
+        cards: None,
         boots: 0,
     };
     ports::first(&mut record);

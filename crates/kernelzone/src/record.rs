@@ -44,10 +44,24 @@ pub struct Record {
     /// this room at its first cold boot, and keeps it on each host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<vm::machine::Room>,
+    /// The network cards that the machine has had at a cold boot, or that came while the guest ran.
+    /// `None` until the first cold boot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cards: Option<Vec<Card>>,
     /// Number of starts that were counted. Each counted start makes earlier images of the guest's
     /// memory invalid, because an image fits the disks of one start only.
     #[serde(default)]
     pub boots: u64,
+}
+
+/// A network card of the guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Card {
+    /// The name of the link in the zone.
+    pub link: String,
+    /// The port of the card; `None` for a card that stays until the guest ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u32>,
 }
 
 /// The file with the variables of a UEFI firmware.
@@ -134,7 +148,7 @@ pub enum BadRecord {
     #[error("{0} is no file of the zone")]
     File(String),
     /// The machine has no port with this number.
-    #[error("a disk is in a port that the machine does not have")]
+    #[error("a disk or network card is in a port that the machine does not have")]
     Port,
     /// The name of a machine type or processor contains characters that would change QEMU's
     /// arguments.
@@ -175,7 +189,7 @@ impl Record {
     pub fn check(&self) -> Result<(), BadRecord> {
         let is_plain =
             |name: &&str| !name.is_empty() && !name.contains('/') && !name.starts_with('.');
-        let mut ports = self.disks.iter().filter_map(|disk| disk.port);
+        let mut ports = self.used_ports();
         if self.ports > vm::machine::PORTS || ports.any(|port| port >= self.ports) {
             return Err(BadRecord::Port);
         }
@@ -239,6 +253,19 @@ impl Record {
         record.save(zonepath)
     }
 
+    /// Returns the ports of all disks and network cards of the record.
+    pub(crate) fn used_ports(&self) -> impl Iterator<Item = u32> {
+        let disks = self.disks.iter().filter_map(|disk| disk.port);
+        disks.chain(self.cards.iter().flatten().filter_map(|card| card.port))
+    }
+
+    /// Returns the port of the network card on the link with this name.
+    #[must_use]
+    pub fn card_port(&self, link: &str) -> Option<u32> {
+        let mut cards = self.cards.iter().flatten();
+        cards.find(|card| card.link == link)?.port
+    }
+
     /// Returns the record of the disk with this number.
     #[must_use]
     pub fn disk(&self, id: u32) -> Option<&Disk> {
@@ -276,6 +303,7 @@ mod tests {
             nvram: None,
             ports: 0,
             room: None,
+            cards: None,
             boots: 0,
         }
     }

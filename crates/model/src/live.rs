@@ -5,6 +5,7 @@
 //! Properties and resources are compared in the form in which `info` shows them, so that each
 //! difference has one line: `Modifying fs dir=/data`. The order of resources does not matter.
 
+mod cards;
 mod disks;
 mod size;
 
@@ -100,6 +101,10 @@ pub enum Act {
     RemoveDisk(u32),
     /// Adds the disk with this number to a kernel zone.
     AddDisk(u32),
+    /// Removes the network card on the link with this name from a kernel zone, and the link.
+    RemoveCard(String),
+    /// Makes the link with this name, and adds a network card on it to a kernel zone.
+    AddCard(String),
     /// Grows a disk of a kernel zone.
     GrowDisk {
         /// The number of the disk.
@@ -140,6 +145,8 @@ impl fmt::Display for Act {
             Self::AddDevices(pattern) => write!(f, "show {pattern}"),
             Self::RemoveDisk(id) => write!(f, "remove disk {id}"),
             Self::AddDisk(id) => write!(f, "add disk {id}"),
+            Self::RemoveCard(link) => write!(f, "remove network card {link}"),
+            Self::AddCard(link) => write!(f, "add network card {link}"),
             Self::GrowDisk { id, size } => {
                 write!(f, "grow disk {id} to {}", table::exact_size(*size))
             }
@@ -164,12 +171,14 @@ pub struct LivePlan {
     pub steps: Vec<Step>,
 }
 
-/// The places in a kernel zone's machine for disks that come and go while the zone runs, and the
+/// The places in a kernel zone's machine for parts that come and go while the zone runs, and the
 /// room for more processors and memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     /// The numbers of the disks in such places.
     pub removable: Vec<u32>,
+    /// The links whose network cards are in such places.
+    pub removable_cards: Vec<String>,
     /// The number of free places.
     pub free: usize,
     /// The most processors that the machine can have; 0 if their number cannot change.
@@ -186,7 +195,8 @@ const AT_BOOT: &str = "it takes effect when the zone boots";
 /// devices, links.
 ///
 /// For a kernel zone, the limits on QEMU, the published ports, and what `places` has room for change:
-/// disks, processors, more memory. Other disks, less memory and network cards need a reboot. Memory is
+/// disks, network cards, processors, more memory. Other disks and cards, other properties of a card, and
+/// less memory need a reboot. Memory is
 /// the last step, because a guest may keep memory that it got, so that no other step can be undone to
 /// the end.
 #[must_use]
@@ -203,7 +213,9 @@ pub fn plan(running: &Config, wanted: &Config, places: &Places) -> LivePlan {
     match making.is_machine() {
         true => {
             making.processors(places);
-            making.disks(places);
+            let mut free = places.free;
+            making.disks(places, &mut free);
+            making.cards(places, &mut free);
         }
         false => {
             making.file_systems();
@@ -522,7 +534,7 @@ impl Making<'_> {
             let is_control = CONTROLS.contains(&spec.name) && spec.live;
             let attached = spec.name == "fs" || LINKS.contains(&spec.name);
             let of_machine = self.is_machine() && spec.name == size::PROCESSORS;
-            let always = of_machine || ["device", PUBLISH].contains(&spec.name);
+            let always = of_machine || ["device", cards::ANET, PUBLISH].contains(&spec.name);
             let elsewhere = is_control || always || attached && !self.is_machine();
             let mut seen = ONLY_STORED.iter().chain(REMEMBERED);
             if elsewhere || seen.any(|name| *name == spec.name) {

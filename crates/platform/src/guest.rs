@@ -181,6 +181,15 @@ pub fn open(file: &MachineFile) -> Result<OwnedFd, AnyError> {
         .map_err(|errno| format!("open {}: {errno}", file.path.display()))?)
 }
 
+/// Makes the tap of a network card on a link of a zone. `init` is the zone's first process.
+///
+/// # Errors
+/// Fails with the step that failed.
+pub fn tap(init: i32, link: &str) -> Result<OwnedFd, AnyError> {
+    let zone = net::ends::namespace(Path::new(&format!("/proc/{init}/ns/net")))?;
+    Ok(net::card::make(zone.as_fd(), link)?)
+}
+
 /// The reason why a started QEMU cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum GreetError {

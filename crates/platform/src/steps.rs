@@ -463,8 +463,7 @@ impl Building<'_> {
     /// Makes the network card of a guest on a link of the zone.
     fn make_card(&self, link: &str) -> Result<OwnedFd, AnyError> {
         let (child, ..) = self.first.as_ref().ok_or("no first process")?;
-        let zone = net::ends::namespace(Path::new(&format!("/proc/{}/ns/net", child.pid)))?;
-        Ok(net::card::make(zone.as_fd(), link)?)
+        guest::tap(child.pid, link)
     }
 
     /// Gives later children of zoneadmd the clocks of the host again. Before Linux 6.2 the kernel

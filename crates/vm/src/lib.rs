@@ -19,6 +19,7 @@
 //! | [`live`] | migration to another QEMU while the machine runs |
 //! | [`migrate`] | the state of its devices, out and in |
 //! | [`parts`] | changes of the parts of a running machine |
+//! | [`cards`] | network cards that come and go while the machine runs |
 //! | [`full`] | a machine that is paused because a file system is full |
 //! | [`more`] | more processors and memory for a running machine |
 //! | [`model`] | the versioned machine that a zone keeps for its life |
@@ -29,6 +30,7 @@
 
 pub mod agent;
 pub mod base64;
+pub mod cards;
 pub mod dump;
 pub mod fat;
 pub mod firmware;

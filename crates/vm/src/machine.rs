@@ -84,6 +84,10 @@ pub struct Disk {
 pub struct Nic {
     /// The Ethernet address of the card.
     pub mac: String,
+    /// The port to which the card is attached, so that the card can be removed while the guest
+    /// runs; `None` for a card that stays until the guest ends.
+    #[serde(default)]
+    pub port: Option<u32>,
 }
 
 /// A UEFI firmware that replaces QEMU's own firmware. It has two files: the code and the variables.
@@ -311,12 +315,18 @@ impl Machine {
         }
         self.add_disks(&given, &mut line);
         for (index, (nic, number)) in self.nics.iter().zip(&given.nics).enumerate() {
-            line.option("-netdev", format!("tap,id=net{index},fd={number}"));
+            let network = match nic.port {
+                Some(port) => network_name(port),
+                None => format!("net{index}"),
+            };
+            line.option("-netdev", format!("tap,id={network},fd={number}"));
             // The card has no boot ROM, because a zone does not boot from the network.
-            line.option(
-                "-device",
-                format!("virtio-net-pci,netdev=net{index},mac={},romfile=", nic.mac),
-            );
+            let mut device = format!("virtio-net-pci,netdev={network},mac={},romfile=", nic.mac);
+            if let Some(port) = nic.port {
+                let (id, bus) = (card_name(port, &nic.mac), port_name(port));
+                device.push_str(&format!(",id={id},bus={bus}"));
+            }
+            line.option("-device", device);
         }
         if let Boot::Kernel {
             kernel,
@@ -408,6 +418,20 @@ pub(crate) const PART: &str = "part-";
 /// Returns QEMU's name for the device of a disk in a port.
 pub(crate) fn part_name(disk: u32) -> String {
     format!("{PART}disk{disk}")
+}
+
+/// Prefix of the names of network cards in ports.
+pub(crate) const CARD: &str = "part-card";
+
+/// Returns QEMU's name for the device of a network card in a port. The name has the Ethernet address,
+/// because the state of a machine fits no machine with another address.
+pub(crate) fn card_name(port: u32, mac: &str) -> String {
+    format!("{CARD}{port}-{}", mac.replace(':', ""))
+}
+
+/// Returns QEMU's name for the host's side of a network card in a port.
+pub(crate) fn network_name(port: u32) -> String {
+    format!("card{port}")
 }
 
 /// Returns QEMU's name for a port, which is also the name of the bus behind the port.
@@ -518,6 +542,7 @@ mod tests {
             ],
             nics: vec![Nic {
                 mac: "02:08:20:00:00:01".to_owned(),
+                port: None,
             }],
             ports: 0,
             incoming: false,
@@ -584,6 +609,17 @@ mod tests {
         let others: Vec<&str> = text.lines().filter(is_port).collect();
         let others = others.join("\n").replace(",id=part-disk1,bus=port1", "");
         assert_eq!(others, lines(&machine()));
+    }
+
+    #[test]
+    fn a_card_in_a_port_has_its_address_in_its_name() {
+        let mut with = machine();
+        with.ports = 2;
+        with.nics[0].port = Some(1);
+        let text = lines(&with);
+        assert!(text.contains("-netdev tap,id=card1,fd=10\n"), "{text}");
+        let device = "virtio-net-pci,netdev=card1,mac=02:08:20:00:00:01,romfile=,id=part-card1-020820000001,bus=port1";
+        assert!(text.contains(device), "{text}");
     }
 
     #[test]

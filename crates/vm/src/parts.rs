@@ -198,9 +198,17 @@ pub fn changed<'a>(
     let started: BTreeSet<String> = words.into_iter().filter_map(started).collect();
     let now = present(monitor)?;
     let differ = now.symmetric_difference(&started);
-    Ok(differ
-        .map(|name| name.trim_start_matches(PART).to_owned())
-        .collect())
+    Ok(differ.map(|name| shown(name)).collect())
+}
+
+/// Returns the name of a part for messages. A network card is shown by its Ethernet address.
+fn shown(name: &str) -> String {
+    let card = name.strip_prefix(machine::CARD);
+    if let Some((_, mac)) = card.and_then(|rest| rest.split_once('-')) {
+        let pairs = mac.as_bytes().chunks(2).map(String::from_utf8_lossy);
+        return format!("network card {}", pairs.collect::<Vec<_>>().join(":"));
+    }
+    name.trim_start_matches(PART).to_owned()
 }
 
 /// Returns the name of the part that a word of QEMU's command line makes.
@@ -354,6 +362,9 @@ pub(crate) mod tests {
         let words = |line: &'static [&'static str]| line.iter().copied();
         let started = same.iter().map(String::as_str).chain(words(&["-m", "64M"]));
         assert_eq!(changed(&mut monitor, started).unwrap(), [""; 0]);
+        let card = "virtio-net-pci,mac=02:08:20:00:00:01,id=part-card1-020820000001,bus=port1";
+        let found = changed(&mut monitor, [same[0].as_str(), card]).unwrap();
+        assert_eq!(found, ["network card 02:08:20:00:00:01"]);
         let other = disk(1);
         let found = changed(&mut monitor, [other.as_str()]).unwrap();
         assert_eq!(found, ["disk1", "disk2"]);

@@ -52,6 +52,9 @@ pub enum PartError {
     /// A file of the disk cannot be opened.
     #[error("{0}")]
     Open(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The tap device of a network card cannot be made.
+    #[error("{0}")]
+    Tap(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// QEMU refused the order or did not answer it.
     #[error(transparent)]
     Qemu(#[from] vm::Error),

@@ -48,6 +48,19 @@ impl Config {
         Ok(())
     }
 
+    /// Returns the names of the links that are made for the zone, in the order of the configuration.
+    pub fn anet_names(&self) -> impl Iterator<Item = String> {
+        self.resources_of("anet").map(|anet| self.anet_name(anet))
+    }
+
+    /// Returns the name of the link of an `anet`.
+    #[must_use]
+    pub fn anet_name(&self, anet: &Resource) -> String {
+        let text = anet.get("linkname");
+        let expanded = self.expanded_in(anet, "linkname", text);
+        expanded.unwrap_or_else(|| text.to_owned())
+    }
+
     fn links(&self) -> impl Iterator<Item = &Resource> {
         let resources = self.resources().iter();
         resources.filter(|one| LINKS.contains(&one.spec().name))

@@ -14,23 +14,23 @@ const NO_PORT: &str = "the machine has no free port";
 
 impl Making<'_> {
     /// Plans the growth, the removal and the addition of disks. A removed disk makes its place free
-    /// for an added one. The other differences of disks need a reboot.
-    pub(super) fn disks(&mut self, places: &Places) {
-        let mut free = places.free;
+    /// for an added one; `free` is the number of free places. The other differences of disks need a
+    /// reboot.
+    pub(super) fn disks(&mut self, places: &Places, free: &mut usize) {
         let (removed, others): (Vec<_>, Vec<_>) = compare(self.running, self.wanted, "device")
             .into_iter()
             .partition(|one| one.new.is_none());
         for one in removed {
             let id = one.old.as_ref().and_then(number);
             let id = id.filter(|id| places.removable.contains(id));
-            free += usize::from(id.is_some());
+            *free += usize::from(id.is_some());
             self.change_disk(one, id.map(Act::RemoveDisk).ok_or(STAYS));
         }
         for one in others {
             let act = match (&one.old, &one.new) {
                 (None, Some(new)) => {
-                    let id = number(new).filter(|_| free > 0);
-                    free -= usize::from(id.is_some());
+                    let id = number(new).filter(|_| *free > 0);
+                    *free -= usize::from(id.is_some());
                     id.map(Act::AddDisk).ok_or(NO_PORT)
                 }
                 (Some(old), Some(new)) if differ_in_size_alone(old, new) => Ok(grown(new)),

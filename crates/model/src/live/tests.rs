@@ -521,3 +521,121 @@ fn a_running_zone_changes_its_pool() {
     assert_eq!(now, ["Removing pool=batch"]);
     assert_eq!(steps, ["take away all resource controls"]);
 }
+
+/// Returns a kernel zone with links of these names and lower links.
+fn with_links(links: &[(&str, &str)], more: &[(&str, &[(&str, &str)])]) -> Config {
+    let mut lines: Vec<(&str, Vec<(&str, &str)>)> = vec![
+        ("brand", vec![("", "kz")]),
+        ("ip-type", vec![("", "exclusive")]),
+    ];
+    for (name, lower) in links {
+        // The last letter of the name is the number of the link.
+        let id = &name[name.len() - 1..];
+        let anet = vec![("linkname", *name), ("lower-link", lower), ("id", id)];
+        lines.push(("anet", anet));
+    }
+    lines.extend(more.iter().map(|(name, list)| (*name, list.to_vec())));
+    let lines: Vec<_> = lines
+        .iter()
+        .map(|(name, list)| (*name, list.as_slice()))
+        .collect();
+    config(&lines)
+}
+
+/// Returns the steps of a plan for network cards, and the differences that wait, with their reasons.
+fn cards(running: &Config, wanted: &Config, places: &Places) -> (Vec<String>, Vec<String>) {
+    let plan = plan(running, wanted, places);
+    let waits = plan.at_boot.iter();
+    (
+        plan.steps.iter().map(|step| step.act.to_string()).collect(),
+        waits.map(|(one, why)| format!("{one}: {why}")).collect(),
+    )
+}
+
+#[test]
+fn network_cards_come_and_go_in_ports() {
+    let running = with_links(&[("net0", "auto"), ("net1", "br0")], &[]);
+    let places = Places {
+        free: 1,
+        removable_cards: vec!["net1".to_owned()],
+        ..Places::default()
+    };
+    let other = with_links(&[("net0", "auto"), ("net2", "br0"), ("net3", "auto")], &[]);
+    let (steps, waits) = cards(&running, &other, &places);
+    assert_eq!(
+        steps,
+        [
+            "remove network card net1",
+            "add network card net2",
+            "add network card net3"
+        ]
+    );
+    assert_eq!(waits, [""; 0]);
+    let done = plan(&running, &other, &places);
+    let names: Vec<String> = done.steps[2].after.anet_names().collect();
+    assert_eq!(names, ["net0", "net2", "net3"]);
+    assert!(plan(&other, &other, &places).steps.is_empty());
+
+    let full = Places {
+        free: 0,
+        ..places.clone()
+    };
+    let (steps, waits) = cards(&running, &other, &full);
+    assert_eq!(steps.len(), 2);
+    assert_eq!(
+        waits,
+        ["Adding anet linkname=net3: the machine has no free port"]
+    );
+    let none = with_links(&[("net1", "br1")], &[]);
+    let (steps, waits) = cards(&running, &none, &places);
+    assert_eq!(steps, [""; 0]);
+    assert_eq!(
+        waits,
+        [
+            "Removing anet linkname=net0: this network card stays until the machine ends",
+            "Modifying anet linkname=net1: a network card keeps its properties: remove the anet, apply, and add it again, or reboot",
+        ]
+    );
+}
+
+#[test]
+fn a_removed_card_does_not_move_the_addresses_of_others() {
+    let running = with_links(&[("net0", "auto"), ("net1", "auto"), ("net2", "auto")], &[]);
+    let places = Places {
+        free: 4,
+        removable_cards: vec!["net1".to_owned(), "net2".to_owned()],
+        ..Places::default()
+    };
+    let wanted = with_links(&[("net0", "auto"), ("net2", "auto")], &[]);
+    let (steps, waits) = cards(&running, &wanted, &places);
+    assert_eq!(steps, [""; 0]);
+    assert_eq!(
+        waits,
+        ["Removing anet linkname=net1: other links of the zone would get other addresses"]
+    );
+    let last = with_links(&[("net0", "auto"), ("net1", "auto")], &[]);
+    let (steps, _) = cards(&running, &last, &places);
+    assert_eq!(steps, ["remove network card net2"]);
+}
+
+/// A published port leads to the first link for which the host routes, which must exist.
+#[test]
+fn published_ports_close_before_their_link_goes_and_open_after_it_came() {
+    let port: &[(&str, &[(&str, &str)])] =
+        &[("publish", &[("host-port", "80"), ("zone-port", "80")])];
+    let without = with_links(&[("net0", "br0")], &[]);
+    let with = with_links(&[("net0", "br0"), ("net1", "auto")], port);
+    let places = Places {
+        free: 1,
+        removable_cards: vec!["net1".to_owned()],
+        ..Places::default()
+    };
+    let (steps, waits) = cards(&with, &without, &places);
+    assert_eq!(
+        steps[..2],
+        ["change the network links", "remove network card net1"]
+    );
+    assert_eq!(waits, [""; 0]);
+    let (steps, _) = cards(&without, &with, &places);
+    assert_eq!(steps, ["add network card net1", "change the network links"]);
+}

@@ -182,7 +182,7 @@ impl ZoneKind for Machine {
     ) -> Result<Vec<String>, Error> {
         let mut remarks = disks::make_added(host, config, zonepath)?;
         remarks.extend(disk_size::grow(host, config, zonepath)?);
-        ports::adopt(zonepath)?;
+        ports::adopt(config, zonepath)?;
         remarks.extend(uefi::prepare(config, zonepath)?);
         Ok(remarks)
     }

@@ -39,6 +39,7 @@ pub fn machine(
             .filter_map(|link| {
                 Some(Nic {
                     mac: link.mac?.to_string(),
+                    port: facts.record.card_port(&link.name),
                 })
             })
             .collect(),

@@ -9,6 +9,7 @@ use model::config::FileSystem;
 use model::controls::Controls;
 use model::live::{Act, Step};
 use model::plan::DeviceNode;
+use model::plan::network::Link;
 use model::{Config, ZoneName};
 use store::runtime::{self, Mounted, Runtime};
 
@@ -67,9 +68,9 @@ pub(super) fn carry_out(
         Act::Links => {
             let before = running.config.clone();
             later(Box::new(move |running| {
-                running.change_links(&before, &mut |_| {})
+                running.change_links(&before, &mut |_| {}).map(drop)
             }));
-            running.change_links(&step.after, tell)?;
+            running.change_links(&step.after, tell).map(drop)?;
         }
         Act::Control(controls) => {
             let before = running.controls.clone();
@@ -95,6 +96,21 @@ pub(super) fn carry_out(
             machine::remove_disk(&running, id)?;
             later(Box::new(move |running| {
                 machine::add_disk(running, &before, id).map(drop)
+            }));
+        }
+        Act::AddCard(link) => {
+            let (before, name) = (running.config.clone(), link.clone());
+            // The undo is added first, because an error may leave the link or the card.
+            later(Box::new(move |running| {
+                machine::remove_card(running, &before, &name, &mut |_| {})
+            }));
+            machine::add_card(&mut running, &step.after, link, tell)?;
+        }
+        Act::RemoveCard(link) => {
+            let (before, name) = (running.config.clone(), link.clone());
+            machine::remove_card(&mut running, &step.after, link, tell)?;
+            later(Box::new(move |running| {
+                machine::add_card(running, &before, &name, &mut |_| {})
             }));
         }
         Act::Processors(number) => {
@@ -234,8 +250,12 @@ impl Running {
         self.drop_record(&left.at)
     }
 
-    /// Changes the zone's links to the links of the configuration `after`.
-    fn change_links(&mut self, after: &Config, tell: Tell<'_>) -> Result<(), Error> {
+    /// Changes the zone's links to the links of the configuration `after`, and returns those links.
+    pub(super) fn change_links(
+        &mut self,
+        after: &Config,
+        tell: Tell<'_>,
+    ) -> Result<Vec<Link>, Error> {
         let index = store::index::Index::load(&self.host.root)?;
         let entry = index.get(&self.zone)?;
         let old = network::links_of_running(&self.host, &self.config, entry)?;
@@ -251,7 +271,7 @@ impl Running {
         remarks
             .into_iter()
             .for_each(|text| tell(Told::Warning(text)));
-        Ok(())
+        Ok(new)
     }
 
     fn save(&self) -> Result<(), Error> {

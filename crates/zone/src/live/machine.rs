@@ -51,6 +51,42 @@ pub(super) fn remove_disk(running: &Running, id: u32) -> Result<(), Error> {
     ports::give_back(&running.zonepath, id)
 }
 
+/// Makes the link of a network card, and adds the card to the machine. The record has the port of the
+/// card before the machine has the card, so that a second attempt after a crash takes the same port.
+pub(super) fn add_card(
+    running: &mut Running,
+    after: &Config,
+    link: &str,
+    tell: Tell<'_>,
+) -> Result<(), Error> {
+    let links = running.change_links(after, tell)?;
+    let mac = links.iter().find(|one| one.name == link);
+    let mac = mac.and_then(|one| one.mac).ok_or_else(|| {
+        Error::Refused(format!("link {link} has no Ethernet address for a card."))
+    })?;
+    let port = ports::take_card(&running.host, after, &running.zonepath, link)?;
+    let card = vm::Nic {
+        mac: mac.to_string(),
+        port: Some(port),
+    };
+    let link = link.to_owned();
+    change(running, Part::AddCard { card, link })
+}
+
+/// Removes a network card, and its link. The port is free after the guest has released the card.
+pub(super) fn remove_card(
+    running: &mut Running,
+    after: &Config,
+    link: &str,
+    tell: Tell<'_>,
+) -> Result<(), Error> {
+    if let Some(port) = ports::of_card(&running.zonepath, link)? {
+        change(running, Part::RemoveCard(port))?;
+    }
+    let _ = running.change_links(after, tell)?;
+    ports::give_back_card(&running.zonepath, link)
+}
+
 /// Adds processors until the machine has this number.
 pub(super) fn processors(running: &Running, number: u32) -> Result<(), Error> {
     change(running, Part::Processors(number))
