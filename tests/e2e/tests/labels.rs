@@ -76,3 +76,60 @@ fn plabel_and_getlabel_tell_the_label_of_a_running_zone() {
     let told = run("zonelabel", &["getlabel", &inside]);
     told.mentions(1, "name its path on the host");
 }
+
+#[test]
+fn zps_and_zonestat_show_labels_beside_zones() {
+    let Some(host) = Host::with_master() else {
+        return;
+    };
+    let run =
+        |program: &str, words: &[&str]| -> Ran { run(&mut host.command(program, words), b"") };
+    host.boot("master");
+    // A host without labels has no such column.
+    let plain = run("zps", &["-e"]).ok().out;
+    assert!(!plain.contains("LABEL"), "{plain}");
+    let plain = run("zonestat", &["1", "1"]).ok().out;
+    assert!(!plain.contains("LABEL"), "{plain}");
+    let of_master = run("zps", &["-z", "master", "-o", "label="]).ok().out;
+    let of_master: Vec<&str> = of_master.split_whitespace().collect();
+    assert!(!of_master.is_empty() && of_master.iter().all(|one| *one == "-"));
+    host.halt("master");
+
+    fs::write(host.path("/etc/zones/label_encodings"), NAMES).unwrap();
+    host.configure("low", "set -F label=PUBLIC");
+    host.on("low", &["clone", "master"]).quiet();
+    host.boot("low");
+    let shown = run("zps", &["-z", "low", "-o", "zone=,label="]).ok().out;
+    let lines: Vec<Vec<&str>> = shown
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert!(!lines.is_empty());
+    assert!(
+        lines.iter().all(|line| *line == ["low", "PUBLIC"]),
+        "{shown}"
+    );
+    for words in [&["-M", "-z", "low"][..], &["-e"]] {
+        let shown = run("zps", words).ok().out;
+        let head = shown.lines().next().unwrap_or_default();
+        assert!(head.split_whitespace().any(|one| one == "LABEL"), "{shown}");
+        assert!(shown.contains("PUBLIC"), "{shown}");
+    }
+    let shown = run("zonestat", &["1", "1"]).ok().out;
+    let mut lines = shown.lines();
+    assert!(
+        lines.any(|line| line.trim_end().ends_with("LABEL")),
+        "{shown}"
+    );
+    let mut of_low = shown
+        .lines()
+        .filter(|line| line.trim_start().starts_with("low "));
+    assert!(
+        of_low.any(|line| line.trim_end().ends_with("PUBLIC")),
+        "{shown}"
+    );
+    let line = run("zonestat", &["-j"]).ok().out;
+    assert!(line.contains(r#""label":"PUBLIC""#), "{line}");
+    let plain = run("zonestat", &["-p", "1", "1"]).ok().out;
+    assert!(!plain.contains("PUBLIC"), "{plain}");
+}
