@@ -1,6 +1,6 @@
 //! Tests network cards that come to a kernel zone and leave it while it runs.
 
-use e2e::guest::{Kept, said};
+use e2e::guest::{Kept, messages, said};
 use e2e::lan::{Lan, face};
 use e2e::machine::{boot, configure, done, guest, install};
 use e2e::{At, Host, World, wait_for};
@@ -34,6 +34,8 @@ fn network_cards_come_and_go_while_the_zone_runs() {
     let kept = Kept::of(host);
     assert_eq!(seen(host), "1");
     let booted = face();
+
+    is_undone(&world, &booted);
 
     // The stored configuration gets the link, and the running zone after it.
     host.zonecfg(&["-z", "k1", WIRE]).quiet();
@@ -83,6 +85,18 @@ fn network_cards_come_and_go_while_the_zone_runs() {
         (!face().iter().any(|line| line.contains("zone k1 net1"))).then_some(())
     });
     host.halt("k1");
+}
+
+/// Tests a change whose second card is impossible: the first card and its link go again.
+fn is_undone(world: &World, booted: &[String]) {
+    let host = &world.host;
+    let second = "add anet; set linkname=net2; set lower-link=nosuch; end";
+    host.zonecfg(&["-z", "k1", "-r", &format!("{WIRE}; {second}")])
+        .mentions(1, "lower-link nosuch: the host has no such link");
+    let log = messages(host);
+    assert!(log.contains("is added on net1"), "{log}");
+    assert_eq!(seen(host), "1");
+    world.wait_for_face(booted);
 }
 
 /// Tests the card net1: neighbours on the wire, and the guard of the link.
