@@ -55,7 +55,8 @@ const ORDER: &[&str] = &[
     "dedicated-cpu",
 ];
 
-fn resource(out: &mut String, resource: &Resource) {
+/// Writes the commands that add one resource.
+pub fn resource(out: &mut String, resource: &Resource) {
     let spec = resource.spec();
     out.push_str(&format!("add {}\n", spec.name));
     for property in spec.properties {
@@ -79,7 +80,8 @@ fn written(spec: &PropertySpec, value: &str) -> String {
     }
 }
 
-fn set(out: &mut String, name: &str, value: &str) {
+/// Writes the command that sets a property, with the value in quotes if the language requires them.
+pub fn set(out: &mut String, name: &str, value: &str) {
     out.push_str(&format!("set {name}={}\n", quoted(value, false)));
 }
 

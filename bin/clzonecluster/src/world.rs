@@ -1,0 +1,241 @@
+//! A zone cluster as all of its hosts see it.
+
+use std::time::Duration;
+
+use clzc::{
+    Document, HostReport, Order, Outcome, Remote, Reported, Version, ZoneCluster, everywhere,
+    newest,
+};
+use model::ZoneName;
+
+use crate::fault::Fault;
+use crate::hosts::Ssh;
+use crate::local::Files;
+
+/// Time for an answer about the state of a host.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time for a change of the configuration of a host.
+pub const CONFIG_TIMEOUT: Duration = Duration::from_secs(90);
+/// Maximum number of configurations that are followed to a newer one: each may name other hosts.
+const MAX_STEPS: usize = 4;
+
+/// A zone cluster, and the answers of its hosts.
+pub struct World<'a> {
+    pub ssh: &'a Ssh,
+    pub name: ZoneName,
+    /// The newest configuration that a host has; `None` if no host has one.
+    pub document: Option<Document>,
+    /// The answers of the hosts.
+    pub reports: Vec<(String, Reported)>,
+    /// The hosts whose configuration is older.
+    pub older: Vec<String>,
+}
+
+impl<'a> World<'a> {
+    /// Asks this host, the hosts of its configuration, and `more`.
+    ///
+    /// # Errors
+    /// Fails if hosts have different configurations of the same generation.
+    pub fn look(ssh: &'a Ssh, name: &ZoneName, more: &[String]) -> Result<Self, Fault> {
+        let mut document = Files::new()?.read(name)?;
+        for _ in 0..MAX_STEPS {
+            let mut hosts = document
+                .as_ref()
+                .and_then(|one| one.cluster.as_ref())
+                .map(ZoneCluster::hosts)
+                .unwrap_or_default();
+            for host in more.iter().chain([&ssh.own().to_owned()]) {
+                if !hosts.contains(host) {
+                    hosts.push(host.clone());
+                }
+            }
+            let reports = ask(ssh, name, hosts);
+            let found = newest(name.as_str(), &reports).map_err(Fault::failed)?;
+            let Some(found) = found else {
+                return Ok(Self {
+                    ssh,
+                    name: name.clone(),
+                    document: None,
+                    reports,
+                    older: Vec::new(),
+                });
+            };
+            if document.as_ref().map(Document::version) == Some(found.version.clone()) {
+                return Ok(Self {
+                    ssh,
+                    name: name.clone(),
+                    document,
+                    reports,
+                    older: found.older,
+                });
+            }
+            document = Some(fetch(ssh, name, &found.host, Some(&found.version))?);
+        }
+        Err(Fault::failed(format!(
+            "zone cluster {name}: its configuration changes now; try again"
+        )))
+    }
+
+    /// Returns the configuration.
+    ///
+    /// # Errors
+    /// Fails if no host has one, or if it was deleted.
+    pub fn cluster(&self) -> Result<&ZoneCluster, Fault> {
+        let cluster = self.document.as_ref().and_then(|one| one.cluster.as_ref());
+        cluster.ok_or_else(|| Fault::missing(&self.name))
+    }
+
+    /// Returns the answer of a host.
+    pub fn report(&self, host: &str) -> Option<&Reported> {
+        self.reports
+            .iter()
+            .find(|(one, _)| one == host)
+            .map(|(_, report)| report)
+    }
+
+    /// Returns the view of a host that answers.
+    pub fn here(&self, host: &str) -> Option<&HostReport> {
+        self.report(host).and_then(Reported::here)
+    }
+
+    /// Gives the hosts with an older configuration the newest one. Prints the failures, and returns the hosts that
+    /// failed.
+    pub fn spread(&self) -> Vec<String> {
+        match &self.document {
+            Some(document) => give(self.ssh, &self.name, document, &self.older),
+            None => Vec::new(),
+        }
+    }
+}
+
+/// Stores a configuration on hosts, and has their zones take it. Prints the failures, and returns the hosts that failed.
+pub fn give(ssh: &Ssh, name: &ZoneName, document: &Document, hosts: &[String]) -> Vec<String> {
+    let mut failed = on_each(ssh, hosts, |_| local("store", name, &[]), &document.text());
+    let stored: Vec<String> = hosts
+        .iter()
+        .filter(|host| !failed.contains(host))
+        .cloned()
+        .collect();
+    failed.extend(on_each(
+        ssh,
+        &stored,
+        |host| local("apply", name, &[host]),
+        "",
+    ));
+    failed
+}
+
+/// Runs a command on hosts. Prints the failures, and returns the hosts that failed.
+pub fn on_each(
+    ssh: &Ssh,
+    hosts: &[String],
+    words: impl Fn(&str) -> Vec<String> + Sync,
+    input: &str,
+) -> Vec<String> {
+    let jobs: Vec<(String, ())> = hosts.iter().map(|host| (host.clone(), ())).collect();
+    let order = |host: &str, (): &()| Order {
+        words: words(host),
+        input: input.to_owned(),
+        limit: CONFIG_TIMEOUT,
+    };
+    let outcomes = everywhere(ssh, &jobs, order, &|_, _, _| {});
+    let mut failed = Vec::new();
+    for ((host, ()), outcome) in jobs.iter().zip(&outcomes) {
+        if let Some(why) = failure(outcome) {
+            eprintln!("{host}: {why}");
+            failed.push(host.clone());
+        }
+    }
+    failed
+}
+
+/// Returns the words of an action of `--local`.
+pub fn local(action: &str, name: &ZoneName, more: &[&str]) -> Vec<String> {
+    let words = ["clzonecluster", "--local", action, name.as_str()];
+    words
+        .iter()
+        .chain(more)
+        .map(|word| (*word).to_owned())
+        .collect()
+}
+
+/// Returns the reason why a command failed, or `None` if it succeeded.
+pub fn failure(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Ended { status: 0, .. } => None,
+        Outcome::Ended { status, errors, .. } => {
+            let text = plain(errors.trim());
+            let text = text.strip_prefix("clzonecluster: ").unwrap_or(&text);
+            Some(match text {
+                "" => format!("failed with status {status}"),
+                text => text.to_owned(),
+            })
+        }
+        Outcome::Unreachable(why) => Some(format!("does not answer: {}", plain(why))),
+        Outcome::Late(limit) => Some(format!("not done after {} s", limit.as_secs())),
+    }
+}
+
+/// Returns a text of another host without control characters, which could change the terminal.
+pub fn plain(text: &str) -> String {
+    text.chars()
+        .filter(|c| !c.is_control() || *c == '\n' || *c == '\t')
+        .collect()
+}
+
+/// Asks hosts for their views.
+pub fn ask(ssh: &Ssh, name: &ZoneName, hosts: Vec<String>) -> Vec<(String, Reported)> {
+    let jobs: Vec<(String, ())> = hosts.into_iter().map(|host| (host, ())).collect();
+    let order = |_: &str, (): &()| Order {
+        words: local("report", name, &[]),
+        input: String::new(),
+        limit: REPORT_TIMEOUT,
+    };
+    let outcomes = everywhere(ssh, &jobs, order, &|_, _, _| {});
+    let read = |outcome: &Outcome| match (failure(outcome), outcome) {
+        (None, Outcome::Ended { output, .. }) => match HostReport::read(output) {
+            Ok(report) => Reported::Here(report),
+            Err(error) => Reported::Down(format!("its report cannot be read: {error}")),
+        },
+        (why, _) => Reported::Down(why.unwrap_or_default()),
+    };
+    jobs.into_iter()
+        .zip(outcomes.iter().map(read))
+        .map(|((host, ()), report)| (host, report))
+        .collect()
+}
+
+/// Returns the configuration of a host.
+///
+/// # Errors
+/// Fails if the host does not answer, or if its version is not `version`.
+pub fn fetch(
+    ssh: &Ssh,
+    name: &ZoneName,
+    host: &str,
+    version: Option<&Version>,
+) -> Result<Document, Fault> {
+    let order = Order {
+        words: local("show", name, &[]),
+        input: String::new(),
+        limit: REPORT_TIMEOUT,
+    };
+    let outcome = ssh.run(host, &order, &|_, _| {});
+    let output = match (failure(&outcome), outcome) {
+        (None, Outcome::Ended { output, .. }) => output,
+        (why, _) => {
+            return Err(Fault::unreachable(format!(
+                "{host}: {}",
+                why.unwrap_or_default()
+            )));
+        }
+    };
+    let document =
+        Document::read(name, &output).map_err(|error| Fault::failed(format!("{host}: {error}")))?;
+    match version {
+        Some(version) if document.version() != *version => Err(Fault::failed(format!(
+            "{host}: its configuration changes now; try again"
+        ))),
+        _ => Ok(document),
+    }
+}

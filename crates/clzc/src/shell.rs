@@ -1,0 +1,549 @@
+//! The shell of `configure`: the language of zonecfg, with the scope `node`.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use model::ZoneName;
+use model::config::Value;
+use syntax::command::Template;
+use syntax::{Argument, Command, Console, Mode, Session, SyntaxError};
+
+use crate::config::{Node, ZoneCluster, is_host_name};
+use crate::memory::{Errors, Memory, NoTemplates, Templates};
+
+/// The decision after a line.
+#[derive(Debug, PartialEq)]
+pub enum Step {
+    /// Read the next line.
+    Go,
+    /// Store this configuration, and read the next line.
+    Commit(Box<ZoneCluster>),
+    /// Leave the shell. The configuration is to be stored first if it was changed.
+    Exit(Option<Box<ZoneCluster>>),
+    /// Leave the shell; an error is printed, and nothing is to be stored.
+    Abort,
+}
+
+/// A console that several sessions share, and that counts errors.
+#[derive(Debug)]
+struct Shared<C> {
+    console: Rc<RefCell<C>>,
+    errors: Rc<RefCell<usize>>,
+}
+
+impl<C> Clone for Shared<C> {
+    fn clone(&self) -> Self {
+        Self {
+            console: Rc::clone(&self.console),
+            errors: Rc::clone(&self.errors),
+        }
+    }
+}
+
+impl<C: Console> Console for Shared<C> {
+    fn print(&mut self, text: &str) {
+        self.console.borrow_mut().print(text);
+    }
+
+    fn page(&mut self, text: &str) {
+        self.console.borrow_mut().page(text);
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.console.borrow_mut().notice(text);
+    }
+
+    fn error(&mut self, text: &str) {
+        *self.errors.borrow_mut() += 1;
+        self.console.borrow_mut().error(text);
+    }
+
+    fn syntax_error(&mut self, error: &SyntaxError) {
+        *self.errors.borrow_mut() += 1;
+        self.console.borrow_mut().syntax_error(error);
+    }
+
+    fn ask(&mut self, question: &str) -> Option<bool> {
+        self.console.borrow_mut().ask(question)
+    }
+}
+
+type Inner<T, C> = Session<Memory<T>, Shared<C>>;
+
+/// The node that the user specifies now.
+struct Open<C> {
+    node: Node,
+    session: Inner<NoTemplates, C>,
+    /// Place of the node in the list, if it was selected and not added.
+    place: Option<usize>,
+}
+
+/// A shell on one zone cluster.
+pub struct Shell<T, C> {
+    name: ZoneName,
+    mode: Mode,
+    console: Shared<C>,
+    base: Inner<T, C>,
+    nodes: Vec<Node>,
+    open: Option<Open<C>>,
+    /// The configuration as stored.
+    stored: Option<ZoneCluster>,
+}
+
+impl<T, C> std::fmt::Debug for Shell<T, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shell")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+const NODE: &str = "node";
+const NODE_HELP: &str = "node: the zone on one host. A resource of a node adds to the resource of the cluster with the same keys.\n\
+    \tphysical-host  name of the host, by which the other hosts reach it\n\
+    \thostname       host name in the zone\n\
+    example: add node; set physical-host=host1; set hostname=pg1\n\
+    \t add anet; set linkname=net0; set allowed-address=10.0.0.61/24; end; end\n";
+
+impl<T: Templates + Clone, C: Console> Shell<T, C> {
+    /// Returns a shell on a zone cluster that is stored, or on a name without one.
+    pub fn new(
+        name: &ZoneName,
+        stored: Option<ZoneCluster>,
+        mode: Mode,
+        templates: T,
+        console: C,
+    ) -> Self {
+        let console = Shared {
+            console: Rc::new(RefCell::new(console)),
+            errors: Rc::default(),
+        };
+        let memory = Memory {
+            stored: stored.as_ref().map(|cluster| cluster.base.clone()),
+            templates,
+        };
+        Self {
+            name: name.clone(),
+            mode,
+            base: Session::new(name.clone(), mode, memory, console.clone()),
+            console,
+            nodes: stored
+                .as_ref()
+                .map(|cluster| cluster.nodes.clone())
+                .unwrap_or_default(),
+            open: None,
+            stored,
+        }
+    }
+
+    /// Returns the prompt.
+    #[must_use]
+    pub fn prompt(&self) -> String {
+        let (inner, node) = match &self.open {
+            Some(open) => (open.session.prompt(), ":node"),
+            None => (self.base.prompt(), ""),
+        };
+        let scope = inner.strip_prefix(&format!("zonecfg:{}", self.name));
+        format!("clzc:{}{node}{}", self.name, scope.unwrap_or("> "))
+    }
+
+    /// Returns the configuration, or `None` if none was created.
+    #[must_use]
+    pub fn current(&mut self) -> Option<ZoneCluster> {
+        let base = self.base.context(&[]).config.cloned();
+        let base = base.or_else(|| self.base.backing().stored.clone())?;
+        Some(ZoneCluster {
+            base,
+            nodes: self.nodes.clone(),
+        })
+    }
+
+    /// Returns the number of errors that were printed.
+    #[must_use]
+    pub fn errors(&self) -> usize {
+        *self.console.errors.borrow()
+    }
+
+    /// Runs the commands of one line.
+    pub fn line(&mut self, line: &str) -> Step {
+        for command in syntax::parse_line(line) {
+            let before = self.errors();
+            let step = match command {
+                Ok(command) => self.execute(command),
+                Err(error) => {
+                    self.console.syntax_error(&error);
+                    Step::Go
+                }
+            };
+            if step != Step::Go {
+                return step;
+            }
+            if self.errors() > before && self.mode == Mode::File {
+                return Step::Abort;
+            }
+        }
+        Step::Go
+    }
+
+    /// Ends the shell as `exit` does, at the end of the input.
+    pub fn finish(&mut self) -> Step {
+        if self.in_resource() || self.open.is_some() {
+            self.fail("the input ends in a resource: 'end' completes it; nothing is stored");
+            return Step::Abort;
+        }
+        let current = self.current();
+        let Some(current) = current.filter(|_| self.current_differs()) else {
+            return Step::Exit(None);
+        };
+        match self.is_whole(&current) {
+            true => Step::Exit(Some(Box::new(current))),
+            false => Step::Abort,
+        }
+    }
+
+    /// Takes a configuration that the caller has stored as the one to compare with.
+    pub fn stored(&mut self, cluster: &ZoneCluster) {
+        self.stored = Some(cluster.clone());
+        self.base.backing().stored = Some(cluster.base.clone());
+    }
+
+    fn current_differs(&mut self) -> bool {
+        self.current() != self.stored
+    }
+
+    fn in_resource(&self) -> bool {
+        match &self.open {
+            Some(open) => open.session.context(&[]).resource.is_some(),
+            None => self.base.context(&[]).resource.is_some(),
+        }
+    }
+
+    fn fail(&mut self, text: &str) {
+        self.console.error(text);
+    }
+
+    fn is_whole(&mut self, cluster: &ZoneCluster) -> bool {
+        let problems = cluster.problems();
+        for problem in &problems {
+            self.fail(&format!("{}: {problem}", self.name));
+        }
+        problems.is_empty()
+    }
+
+    fn execute(&mut self, command: Command) -> Step {
+        if self.in_resource() {
+            return self.pass(command);
+        }
+        if self.open.is_some() {
+            self.in_node(command);
+            return Step::Go;
+        }
+        match command {
+            Command::Add { what, value: None } if what == NODE => self.add_node(),
+            Command::Select { what, filters } if what == NODE => {
+                if let Some(place) = self.find(&filters) {
+                    self.open_node(self.nodes[place].clone(), Some(place));
+                }
+            }
+            Command::Remove {
+                what,
+                argument: Argument::Filters(filters),
+                ..
+            } if what == NODE => {
+                if let Some(place) = self.find(&filters) {
+                    self.nodes.remove(place);
+                }
+            }
+            Command::Create { ref template, .. } => {
+                let known = matches!(
+                    template,
+                    Template::Default | Template::Blank | Template::Named(_)
+                );
+                let before = self.errors();
+                self.base.execute(command);
+                if known && self.errors() == before {
+                    self.nodes.clear();
+                }
+            }
+            Command::Set {
+                property, value, ..
+            } if property == "zonename" => {
+                let same = value == Value::Simple(self.name.to_string());
+                if !same {
+                    self.fail("zonename: a zone cluster cannot be renamed");
+                }
+            }
+            Command::Commit(how) => {
+                if let Some(current) = self.current_or_fail() {
+                    if self.is_whole(&current) && !how.dry_run {
+                        return Step::Commit(Box::new(current));
+                    }
+                }
+            }
+            Command::Verify => {
+                if let Some(current) = self.current_or_fail() {
+                    self.is_whole(&current);
+                }
+            }
+            Command::Export {
+                json: false,
+                file: None,
+            } => {
+                if let Some(current) = self.current_or_fail() {
+                    self.console.print(&current.export());
+                }
+            }
+            Command::Export { .. } => {
+                self.fail("export: takes no option here; 'clzonecluster export -f FILE NAME' writes a file");
+            }
+            Command::Info { json: true, .. } => {
+                self.fail("info: -j is not available for a zone cluster");
+            }
+            Command::Info { what: None, .. } => {
+                if let Some(current) = self.current_or_fail() {
+                    self.console.page(&current.info());
+                }
+            }
+            Command::Info {
+                what: Some(what), ..
+            } if what == NODE => {
+                let text: String = self.nodes.iter().map(Node::info).collect();
+                self.console.page(&text);
+            }
+            Command::Help {
+                subject: Some(subject),
+            } if subject == NODE => self.console.page(NODE_HELP),
+            Command::Revert { .. } => {
+                self.nodes = self
+                    .stored
+                    .as_ref()
+                    .map(|one| one.nodes.clone())
+                    .unwrap_or_default();
+                self.base.execute(command);
+            }
+            Command::Delete { .. } => {
+                self.fail("delete: 'clzonecluster delete NAME' deletes a zone cluster");
+            }
+            Command::Exit { .. } => return self.finish(),
+            other => return self.pass(other),
+        }
+        Step::Go
+    }
+
+    /// Has the session of the present scope run a command.
+    fn pass(&mut self, command: Command) -> Step {
+        if let Command::Exit { force } = command {
+            if !force && self.mode == Mode::Interactive {
+                self.fail("a resource is incomplete: 'end' or 'cancel' first, or exit -F to drop all changes");
+                return Step::Go;
+            }
+            self.fail("a resource is incomplete; nothing is stored");
+            return Step::Abort;
+        }
+        match &mut self.open {
+            Some(open) => {
+                open.session.execute(command);
+            }
+            None => {
+                self.base.execute(command);
+            }
+        }
+        Step::Go
+    }
+
+    fn current_or_fail(&mut self) -> Option<ZoneCluster> {
+        let current = self.current();
+        if current.is_none() {
+            let text = format!("{}: no such zone cluster; 'create' begins one", self.name);
+            self.fail(&text);
+        }
+        current
+    }
+
+    // ---- the scope node ----
+
+    fn add_node(&mut self) {
+        if self.current_or_fail().is_some() {
+            self.open_node(Node::new(&self.name), None);
+        }
+    }
+
+    fn open_node(&mut self, node: Node, place: Option<usize>) {
+        let memory = Memory {
+            stored: Some(node.config.clone()),
+            templates: NoTemplates,
+        };
+        let session = Session::new(self.name.clone(), self.mode, memory, self.console.clone());
+        self.open = Some(Open {
+            node,
+            session,
+            place,
+        });
+    }
+
+    /// Returns the place of the one node that matches.
+    fn find(&mut self, filters: &[(String, Value)]) -> Option<usize> {
+        let matches = |node: &Node| {
+            filters
+                .iter()
+                .all(|(property, value)| match property.as_str() {
+                    "physical-host" => *value == Value::Simple(node.physical_host.clone()),
+                    "hostname" => *value == Value::Simple(node.hostname.clone()),
+                    _ => false,
+                })
+        };
+        let mut places = (0..self.nodes.len()).filter(|place| matches(&self.nodes[*place]));
+        let found = (places.next(), places.next());
+        match found {
+            (Some(place), None) => Some(place),
+            (None, _) => {
+                self.fail("node: no such node; filters are physical-host=... and hostname=...");
+                None
+            }
+            (Some(_), Some(_)) => {
+                self.fail("node: several nodes match: name one with physical-host=...");
+                None
+            }
+        }
+    }
+
+    /// Runs a command in the scope of a node, outside a resource.
+    fn in_node(&mut self, command: Command) {
+        let Some(mut open) = self.open.take() else {
+            return;
+        };
+        match command {
+            Command::End => {
+                if !self.end_node(&mut open) {
+                    self.open = Some(open);
+                }
+                return;
+            }
+            Command::Cancel => return,
+            Command::Set {
+                property, value, ..
+            } => self.set_of_node(&mut open.node, &property, value),
+            Command::Clear { property } => {
+                self.set_of_node(&mut open.node, &property, Value::Simple(String::new()));
+            }
+            Command::Info {
+                what: None,
+                json: false,
+                ..
+            } => {
+                open.node.config = config_of(&mut open.session);
+                self.console.page(&open.node.info());
+            }
+            Command::Help { subject: None } => self.console.page(NODE_HELP),
+            Command::Add { ref what, .. } if what == NODE => self.fail("a node contains no node"),
+            Command::Add { .. }
+            | Command::Select { .. }
+            | Command::Remove { .. }
+            | Command::Info { .. }
+            | Command::Help { .. } => {
+                open.session.execute(command);
+            }
+            other => {
+                let text = format!(
+                    "The {} command only makes sense in the global scope: 'end' or 'cancel' leaves the node.",
+                    other.verb()
+                );
+                self.fail(&text);
+            }
+        }
+        self.open = Some(open);
+    }
+
+    fn set_of_node(&mut self, node: &mut Node, property: &str, value: Value) {
+        let field = match property {
+            "physical-host" => &mut node.physical_host,
+            "hostname" => &mut node.hostname,
+            _ => {
+                let text = format!(
+                    "{property}: No such property type; a node has physical-host and hostname"
+                );
+                return self.fail(&text);
+            }
+        };
+        match value {
+            Value::Simple(text) if text.is_empty() || is_host_name(&text) => *field = text,
+            _ => {
+                let text = format!(
+                    "{property}: expected letters, digits, '-', '_' and '.', a letter or digit first"
+                );
+                self.fail(&text);
+            }
+        }
+    }
+
+    /// Adds the node to the list. Returns false if it is incomplete.
+    fn end_node(&mut self, open: &mut Open<C>) -> bool {
+        let node = &mut open.node;
+        for (property, value) in [
+            ("physical-host", &node.physical_host),
+            ("hostname", &node.hostname),
+        ] {
+            if value.is_empty() {
+                self.fail(&format!("{property} not specified"));
+                return false;
+            }
+        }
+        let taken = self.nodes.iter().enumerate();
+        let mut taken = taken.filter(|(place, _)| Some(*place) != open.place);
+        if taken.any(|(_, other)| other.physical_host == node.physical_host) {
+            let text = format!(
+                "physical-host {}: another node is on it",
+                node.physical_host
+            );
+            self.fail(&text);
+            return false;
+        }
+        node.config = config_of(&mut open.session);
+        match open.place {
+            Some(place) => self.nodes[place] = node.clone(),
+            None => self.nodes.push(node.clone()),
+        }
+        true
+    }
+}
+
+fn config_of<C: Console>(session: &mut Inner<NoTemplates, C>) -> model::Config {
+    let changed = session.context(&[]).config.cloned();
+    let stored = session.backing().stored.clone();
+    let name = session
+        .backing()
+        .stored
+        .as_ref()
+        .map(|config| config.name().clone());
+    changed
+        .or(stored)
+        .unwrap_or_else(|| model::Config::new(name.unwrap_or_else(ZoneName::global)))
+}
+
+/// Reads a configuration that `export` printed.
+///
+/// # Errors
+/// Fails with the first error of the commands, or if the configuration is incomplete.
+pub(crate) fn read<T: Templates + Clone>(
+    name: &ZoneName,
+    text: &str,
+    templates: T,
+) -> Result<ZoneCluster, String> {
+    let mut shell = Shell::new(name, None, Mode::File, templates, Errors::default());
+    for (number, line) in text.lines().enumerate() {
+        let step = shell.line(line);
+        if let Some(error) = shell.console.console.borrow_mut().0.take() {
+            return Err(format!("line {}: {error}", number + 1));
+        }
+        if step != Step::Go {
+            return Err(format!(
+                "line {}: expected the configuration only",
+                number + 1
+            ));
+        }
+    }
+    if shell.open.is_some() || shell.in_resource() {
+        return Err("the text ends in a resource".to_owned());
+    }
+    shell.current().ok_or_else(|| "no configuration".to_owned())
+}
