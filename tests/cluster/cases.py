@@ -247,6 +247,133 @@ def split_brain(world):
     return Row("control: no fencing", back - began, None, f"agent told to take over: {seen} interleavings of {host} and {now_on} detected")
 
 
+ZONE_CLUSTER = """create
+set ip-type=exclusive
+add anet
+set linkname=net0
+set lower-link=br0
+end
+""" + "".join(f"""add node
+set physical-host=host{n}
+set hostname=pg{n}
+add anet
+set linkname=net0
+set allowed-address=10.66.0.{60 + n}/24
+end
+end
+""" for n in NUMBERS) + "commit\n"
+SSHD = """PermitRootLogin prohibit-password
+SetEnv PATH=/opt/zones/bin:/usr/sbin:/usr/bin:/sbin:/bin ZONES_CGROUP={cgroup}
+"""
+# Seconds in which ssh and the ring must work after a start.
+RING_SECONDS = 20.0
+
+
+def allow_ssh(world):
+    """Lets root of each host log in on the others. After a restart of a host, its process 1 starts sshd."""
+    keys = f"{world.hosts.shared}/closed/ssh"
+    os.makedirs(keys, exist_ok=True)
+    world.hosts.execute("host1", "[ -e /shared/closed/ssh/id ] || ssh-keygen -q -t ed25519 -N '' -f /shared/closed/ssh/id")
+    for number in NUMBERS:
+        with open(f"{keys}/sshd", "w", encoding="ascii") as file:
+            file.write(SSHD.format(cgroup=f"{world.hosts.cgroup}/host{number}"))
+        world.hosts.execute(f"host{number}", """set -e
+mkdir -p -m 700 /root/.ssh /run/sshd
+cp /shared/closed/ssh/id /root/.ssh/id_ed25519
+cp /shared/closed/ssh/id.pub /root/.ssh/authorized_keys
+chmod 600 /root/.ssh/*
+echo 'StrictHostKeyChecking accept-new' >/root/.ssh/config
+cp /shared/closed/ssh/sshd /etc/ssh/sshd_config.d/zones.conf
+ssh-keygen -A >/dev/null
+/usr/sbin/sshd
+""")
+
+
+def clzc(world, host, command, status=0):
+    """Runs clzonecluster on a host, expects its exit status, and returns what it printed."""
+    said = world.hosts.execute(host, f"clzonecluster {command}; echo status $?")
+    expect(said.endswith(f"status {status}\n"), f"{host}: clzonecluster {command}: expected status {status}: {said}")
+    return said
+
+
+def wait_ring(world, host, nodes):
+    """Waits until the zone on a host sees a ring with a majority and so many nodes."""
+    end = time.time() + RING_SECONDS
+    while time.time() < end:
+        said = world.hosts.execute(host, "zlogin pg corosync-quorumtool -s", check=False)
+        if "Quorate:          Yes" in said and f"Nodes:            {nodes}" in said:
+            return
+        time.sleep(0.3)
+    raise Failure(f"{host}: the ring of the zones is not whole: {said}")
+
+
+START_RING = ("zlogin pg 'mkdir -p /var/lib/corosync /var/log/corosync;"
+              " setsid corosync -f >/var/log/corosync/stderr 2>&1 </dev/null &'")
+
+
+def zone_cluster(world):
+    settle(world)
+    allow_ssh(world)
+    with open(f"{world.hosts.shared}/pg.clzc", "w", encoding="ascii") as file:
+        file.write(ZONE_CLUSTER)
+    began = time.time()
+    clzc(world, "host1", "configure -f /shared/pg.clzc pg")
+    clzc(world, "host2", "verify pg")
+    # Installed and booted from another host than the one that configured it.
+    clzc(world, "host2", "install pg")
+    booting = time.time()
+    clzc(world, "host3", "boot pg")
+    booted = time.time()
+    said = clzc(world, "host3", "status pg")
+    expect(said.count("Running") == 3, f"status: {said}")
+    for number in NUMBERS:
+        name = world.hosts.execute(f"host{number}", "zlogin pg hostname").strip()
+        expect(name == f"pg{number}", f"host{number}: the zone's host name is {name}")
+        world.hosts.execute(f"host{number}", START_RING)
+    wait_ring(world, "host2", 3)
+    # A host is lost, and stays down. The others are still acted on, and their ring keeps its majority.
+    world.hosts.switch_works = False
+    try:
+        world.hosts.kill("host3")
+        wait_ring(world, "host1", 2)
+        lost = time.time()
+        said = clzc(world, "host1", "status pg", 35)
+        expect("host does not answer" in said and said.count("Running") == 2, f"status: {said}")
+        with open(f"{world.hosts.shared}/more.clzc", "w", encoding="ascii") as file:
+            file.write("set cpu-shares=7\n")
+        said = clzc(world, "host2", "configure -f /shared/more.clzc pg", 35)
+        expect("host3: does not answer" in said, f"configure: {said}")
+        clzc(world, "host1", "halt -n host2 pg")
+        said = clzc(world, "host1", "boot pg", 35)
+        expect("host1: runs already" in said and "host2: done" in said, f"boot: {said}")
+        answered = time.time() - lost
+    finally:
+        world.hosts.switch_works = True
+    # The host returns with the older configuration, and takes the newer one.
+    settle(world)
+    said = clzc(world, "host1", "status pg")
+    expect("older configuration" in said, f"status: {said}")
+    clzc(world, "host3", "boot pg")
+    shares = world.hosts.execute("host3", "zonecfg -z pg info cpu-shares")
+    expect("7" in shares, f"host3 has the older configuration: {shares}")
+    # Two hosts with different configurations of one generation are refused, until the administrator chooses.
+    world.hosts.execute("host2", "sed -i 's/hostname=pg1/hostname=other/' /etc/zones/clusters/pg.cfg")
+    said = clzc(world, "host1", "boot pg", 37)
+    expect("different configurations of generation 2" in said, f"boot: {said}")
+    clzc(world, "host1", "apply --from host1 pg")
+    said = clzc(world, "host2", "export pg")
+    expect("hostname=pg1" in said, f"export: {said}")
+    clzc(world, "host1", "delete pg", 37)
+    clzc(world, "host1", "halt pg")
+    clzc(world, "host2", "uninstall -F pg")
+    clzc(world, "host3", "delete pg")
+    for number in NUMBERS:
+        left = world.hosts.execute(f"host{number}", "ls /etc/zones/clusters; zoneadm list -c; ls /zones")
+        expect("pg" not in left, f"host{number}: left behind: {left}")
+    return Row("zone cluster", booted - booting, None,
+               f"boot of 3 zones; {booting - began:.1f} s to configure and install; with a host down, 4 commands took {answered:.1f} s")
+
+
 def random_faults(world, count=20, seed=None):
     seed = seed if seed is not None else int(time.time())
     draw = random.Random(seed)
@@ -271,7 +398,7 @@ def check_exclusive(world):
 
 # The control is the last: it leaves damaged storage behind.
 CASES = (ocf_tester, planned_move, init_killed, host_killed, link_cut, dead_fence, returning_host, configuration_drift, failover_command,
-         storage_late)
+         storage_late, zone_cluster)
 LONG_CASES = (random_faults,)
 
 
