@@ -7,6 +7,7 @@
 pub mod archive;
 mod backing;
 pub mod catalogue;
+pub mod cluster;
 pub mod complete;
 mod configs;
 pub mod image;
@@ -40,6 +41,7 @@ pub const TARGETS: &[&str] = &[
     "peer",
     "catalogue",
     "label",
+    "cluster",
 ];
 
 /// Checks an input of a target.
@@ -58,6 +60,7 @@ pub fn check(target: &str, data: &[u8]) {
         "oci" => oci::check(data),
         "catalogue" => catalogue::check(data),
         "label" => label::check(data),
+        "cluster" => cluster::check(data),
         "archive" => archive::check(data),
         "packet" => packet::check(data),
         "peer" => peer::check(data),
@@ -82,6 +85,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "oci" => oci::seeds(),
         "catalogue" => catalogue::seeds(),
         "label" => label::seeds(),
+        "cluster" => cluster::seeds(),
         "archive" => archive::seeds(),
         "packet" => packet::seeds(),
         "peer" => peer::seeds(),
