@@ -196,7 +196,6 @@ fn disks_come_and_go() {
         "remove device id=0",
         "select capped-memory; set physical=256m; end",
         "select virtual-cpu; set ncpus=99; end",
-        "add anet; end",
     ] {
         host.zonecfg(&["-z", "k1", "-r", refused])
             .mentions(1, "not possible while the zone runs");
