@@ -69,6 +69,7 @@ fn changed_types(from: &Config, to: &Config) -> BTreeSet<&'static str> {
 #[cfg(test)]
 mod tests {
     use model::ZoneName;
+    use proptest::prelude::*;
 
     use super::*;
     use crate::memory::read_script;
@@ -124,5 +125,16 @@ mod tests {
         let exclusive = config("set ip-type=exclusive\nadd anet\nset lower-link=br0\nend");
         assert_eq!(edited(&shared, &exclusive), exclusive);
         assert_eq!(edited(&exclusive, &shared), shared);
+    }
+
+    proptest! {
+        #[test]
+        fn the_commands_make_the_wanted_configuration(
+            from in proptest::collection::vec(any::<u8>(), 0..400),
+            to in proptest::collection::vec(any::<u8>(), 0..400),
+        ) {
+            let (from, to) = (model::generate::config(&name(), &from), model::generate::config(&name(), &to));
+            prop_assert_eq!(edited(&from, &to), to);
+        }
     }
 }

@@ -547,3 +547,132 @@ pub(crate) fn read<T: Templates + Clone>(
     }
     shell.current().ok_or_else(|| "no configuration".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::tests::{THREE, read as whole};
+
+    /// A console that records what is printed; errors begin with `!`.
+    #[derive(Clone, Default)]
+    struct Record(Rc<RefCell<String>>);
+
+    impl Console for Record {
+        fn print(&mut self, text: &str) {
+            self.0.borrow_mut().push_str(text);
+        }
+
+        fn notice(&mut self, text: &str) {
+            self.error(text);
+        }
+
+        fn error(&mut self, text: &str) {
+            self.0.borrow_mut().push_str(&format!("! {text}\n"));
+        }
+
+        fn syntax_error(&mut self, error: &SyntaxError) {
+            self.error(&error.at());
+        }
+
+        fn ask(&mut self, _: &str) -> Option<bool> {
+            None
+        }
+    }
+
+    /// Types lines into a shell, and returns each with its prompt and what is printed.
+    fn typed(stored: Option<ZoneCluster>, lines: &[&str]) -> (String, Vec<Step>) {
+        let record = Record::default();
+        let name = "pg".parse().unwrap();
+        let mut shell = Shell::new(
+            &name,
+            stored,
+            Mode::Interactive,
+            NoTemplates,
+            record.clone(),
+        );
+        let mut steps = Vec::new();
+        for line in lines {
+            let prompt = shell.prompt();
+            record.0.borrow_mut().push_str(&format!("{prompt}{line}\n"));
+            steps.push(shell.line(line));
+        }
+        let text = record.0.borrow().clone();
+        (text, steps)
+    }
+
+    #[test]
+    fn a_session_at_a_terminal() {
+        let (text, steps) = typed(
+            None,
+            &[
+                "add node",
+                "create -b",
+                "commit",
+                "set zonepath=/zones/pg",
+                "set ip-type=exclusive",
+                "add node",
+                "set colour=red",
+                "set physical-host=-oProxyCommand=x",
+                "end",
+                "set physical-host=host1; set hostname=pg1",
+                "add anet",
+                "set lower-link=br0",
+                "exit",
+                "end",
+                "info",
+                "commit",
+                "end",
+                "verify",
+                "set zonename=other",
+                "exit",
+            ],
+        );
+        insta::assert_snapshot!(text);
+        let Some(Step::Exit(Some(cluster))) = steps.last() else {
+            panic!("expected a configuration to store: {steps:?}");
+        };
+        assert_eq!(cluster.hosts(), ["host1"]);
+    }
+
+    #[test]
+    fn a_node_can_be_changed_and_removed() {
+        let (text, steps) = typed(
+            Some(whole(THREE)),
+            &[
+                "select node hostname=pg2",
+                "set hostname=db2",
+                "end",
+                "remove node physical-host=host3",
+                "remove node physical-host=host9",
+                "select node",
+                "commit",
+            ],
+        );
+        insta::assert_snapshot!(text);
+        let Some(Step::Commit(cluster)) = steps.last() else {
+            panic!("expected a configuration to store: {steps:?}");
+        };
+        assert_eq!(cluster.hosts(), ["host1", "host2"]);
+        assert_eq!(cluster.nodes[1].hostname, "db2");
+    }
+
+    #[test]
+    fn an_unchanged_configuration_is_not_stored() {
+        let (_, steps) = typed(Some(whole(THREE)), &["info", "exit"]);
+        assert_eq!(steps.last(), Some(&Step::Exit(None)));
+    }
+
+    #[test]
+    fn revert_brings_the_stored_nodes_back() {
+        let (_, steps) = typed(
+            Some(whole(THREE)),
+            &[
+                "remove node physical-host=host1",
+                "set autoboot=true",
+                "revert -F",
+                "exit",
+            ],
+        );
+        assert_eq!(steps.last(), Some(&Step::Exit(None)));
+    }
+}
