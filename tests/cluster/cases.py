@@ -319,6 +319,12 @@ def zone_cluster(world):
     began = time.time()
     clzc(world, "host1", "configure -f /shared/pg.clzc pg")
     clzc(world, "host2", "verify pg")
+    # A zone that was changed or deleted by hand gets the configuration of its node again.
+    world.hosts.execute("host1", "zonecfg -z pg delete -F")
+    world.hosts.execute("host3", "zonecfg -z pg 'set autoboot=true'")
+    clzc(world, "host3", "apply pg")
+    said = world.hosts.execute("host3", "zonecfg -z pg info autoboot") + world.hosts.execute("host1", "zoneadm list -c")
+    expect("autoboot: false" in said and "pg" in said, f"apply: {said}")
     # Installed and booted from another host than the one that configured it.
     clzc(world, "host2", "install pg")
     booting = time.time()

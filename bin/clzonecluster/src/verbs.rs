@@ -10,7 +10,7 @@ use crate::configure;
 use crate::fault::{FAILED, Fault, INVALID, MISSING, UNREACHABLE};
 use crate::hosts::Ssh;
 use crate::local::Files;
-use crate::world::{World, failure, local, plain};
+use crate::world::{World, failure, local, on_each, plain};
 
 /// Time for a boot, a halt and the like.
 const VERB_TIMEOUT: Duration = Duration::from_secs(600);
@@ -60,9 +60,22 @@ fn zones(ssh: &Ssh, name: &ZoneName, request: &Request) -> Result<u8, Fault> {
     let target = request.target.as_ref().unwrap_or(name);
     let world = World::look(ssh, target, &[])?;
     // Hosts that were down take the newest configuration first, also a deletion.
-    let behind = world.spread();
+    let mut behind = world.spread();
     let cluster = world.cluster()?;
     let hosts = chosen(cluster, &request.hosts)?;
+    // The zone of a host may have refused the configuration before, or was changed by hand.
+    let lacks = |host: &&String| {
+        let here = world.here(host);
+        let applies = request.verb == Verb::Apply && !request.dry;
+        here.is_some_and(|report| applies || report.state.is_empty()) && !world.older.contains(host)
+    };
+    let lacking: Vec<String> = hosts.iter().filter(lacks).cloned().collect();
+    behind.extend(on_each(
+        ssh,
+        &lacking,
+        |host| local("apply", target, &[host]),
+        "",
+    ));
     if request.verb == Verb::Uninstall && !request.force {
         let question = format!(
             "Are you sure you want to uninstall zone cluster {name} on {}",
