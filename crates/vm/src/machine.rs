@@ -164,6 +164,11 @@ pub struct Room {
 /// The number of times that a machine can get more memory while its guest runs.
 pub const MEMORY_SLOTS: u32 = 8;
 
+/// The least memory of a machine that has room for more, in bytes. New memory of a q35 machine is above
+/// 4 GiB, and a Linux guest with a chance of such memory sets aside 64 MiB for transfers of devices
+/// (swiotlb). A guest of 1 GiB loses 6 % of its memory by that; one of 192 MiB would lose a third.
+pub const LEAST_MEMORY_WITH_ROOM: u64 = 1 << 30;
+
 /// The number of ports of a new machine, each for one part. All functions of one slot are ports.
 pub const PORTS: u32 = 8;
 
@@ -263,7 +268,7 @@ impl Machine {
             if room.cpus > self.cpus {
                 cpus.push_str(&format!(",maxcpus={}", room.cpus));
             }
-            if room.memory > self.memory {
+            if room.memory > self.memory && self.memory >= LEAST_MEMORY_WITH_ROOM {
                 let most = room.memory >> 20;
                 memory.push_str(&format!(",slots={MEMORY_SLOTS},maxmem={most}M"));
             }
@@ -561,20 +566,31 @@ mod tests {
 
     #[test]
     fn a_machine_with_room_says_so_where_it_has_more() {
-        let line = |cpus, memory| {
-            let room = Some(Room { cpus, memory });
-            let line = Machine { room, ..machine() }.command_line();
+        let line = |cpus, room: u64, memory: u64| {
+            let room = Some(Room { cpus, memory: room });
+            let line = Machine {
+                room,
+                memory,
+                ..machine()
+            }
+            .command_line();
             let after = |name: &str| {
                 let at = line.iter().position(|word| word == name).unwrap();
                 line[at + 1].clone()
             };
             [after("-smp"), after("-m")]
         };
-        assert_eq!(line(2, 512 << 20), ["2", "512M"]);
-        assert_eq!(line(1, 64 << 20), ["2", "512M"]);
+        let least = LEAST_MEMORY_WITH_ROOM;
+        assert_eq!(line(2, least, least), ["2", "1024M"]);
+        assert_eq!(line(1, 64 << 20, least), ["2", "1024M"]);
         assert_eq!(
-            line(4, 2 << 30),
-            ["2,maxcpus=4", "512M,slots=8,maxmem=2048M"]
+            line(4, 2 << 30, least),
+            ["2,maxcpus=4", "1024M,slots=8,maxmem=2048M"]
+        );
+        assert_eq!(
+            line(4, 2 << 30, least - (1 << 20)),
+            ["2,maxcpus=4", "1023M"],
+            "a small machine keeps no room for memory"
         );
     }
 

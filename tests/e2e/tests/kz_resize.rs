@@ -21,7 +21,8 @@ fn processors_and_memory_come_while_the_zone_runs() {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         return e2e::skip("the host has one processor, so a machine has room for no other");
     }
-    if !boot_machine(&host, "") {
+    // A machine with less memory keeps no room for more.
+    if !boot_machine(&host, "select capped-memory; set physical=1g; end") {
         return;
     }
     let kept = Kept::of(&host);
@@ -29,24 +30,24 @@ fn processors_and_memory_come_while_the_zone_runs() {
     host.zonecfg(&[
         "-z",
         "k1",
-        "select virtual-cpu; set ncpus=2; end; select capped-memory; set physical=448m; end",
+        "select virtual-cpu; set ncpus=2; end; select capped-memory; set physical=1280m; end",
     ])
     .quiet();
     let planned = host.on("k1", &["apply", "-n"]).ok().out;
     assert_eq!(
         planned,
-        "zone 'k1': Checking: Modifying capped-memory physical=448M\n\
+        "zone 'k1': Checking: Modifying capped-memory physical=1280M\n\
          zone 'k1': Checking: Modifying virtual-cpu ncpus=2\n"
     );
     assert_eq!(said(&host, CPUS), "1");
     done(host.on("k1", &["apply"]));
     reaches(&host, CPUS, 2);
-    reaches(&host, MEMORY, 300);
+    reaches(&host, MEMORY, 1100);
     // The guest really uses the new memory.
-    let fill = "mount -t tmpfs -o size=300m none /mnt && \
-                dd if=/dev/zero of=/mnt/a bs=1M count=200 2>/dev/null && ls -l /mnt/a | awk '{ print $5 }'; \
+    let fill = "mount -t tmpfs -o size=1000m none /mnt && \
+                dd if=/dev/zero of=/mnt/a bs=1M count=950 2>/dev/null && ls -l /mnt/a | awk '{ print $5 }'; \
                 umount /mnt";
-    assert_eq!(said(&host, fill), (200_u64 << 20).to_string());
+    assert_eq!(said(&host, fill), (950_u64 << 20).to_string());
     host.on("k1", &["apply"]).mentions(0, "nothing to apply");
 
     // Another zoneadmd finds the machine as it is.
@@ -71,7 +72,7 @@ fn processors_and_memory_come_while_the_zone_runs() {
     host.halt("k1");
     machine::boot(&host, "k1");
     assert_eq!(said(&host, CPUS), "2");
-    reaches(&host, MEMORY, 300);
+    reaches(&host, MEMORY, 1100);
     let kept = Kept::of(&host);
     host.on("k1", &["suspend"]).quiet();
     done(host.on("k1", &["boot"]));
