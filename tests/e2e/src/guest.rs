@@ -48,6 +48,17 @@ pub fn in_guest(host: &Host, script: &str) -> Ran {
     host.zlogin(&["k1", script])
 }
 
+/// Writes random bytes to `/run/data`, which is in the memory of the guest. Panics with the state of
+/// the guest's memory if that fails.
+#[track_caller]
+pub fn fill_memory(host: &Host, bytes: u64) {
+    // head tells of no error number when it cannot write; cat does.
+    let state = "{ df /run; free; dmesg | tail -n 5; exit 1; } >&2";
+    let script =
+        format!("set -o pipefail; head -c {bytes} /dev/urandom | cat >/run/data || {state}");
+    let _ = in_guest(host, &script).ok();
+}
+
 /// Waits until the agent in the guest answers, and returns the guest's counter.
 pub fn wait_for_guest(host: &Host) -> u64 {
     wait_for("answer of the guest", || {

@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use e2e::guest::{
-    BOOT_ID, boot_machine, disk_is_whole, image, in_guest, memory_is_refused, messages, said,
-    wait_for_guest,
+    BOOT_ID, boot_machine, disk_is_whole, fill_memory, image, in_guest, memory_is_refused,
+    messages, said, wait_for_guest,
 };
 use e2e::{Host, Lan, Random, rounds, start, wait_for};
 use rustix::net::{
@@ -219,7 +219,8 @@ fn a_guest_survives_the_death_of_one_of_its_pagers() {
     if !boot_machine(&host, "") {
         return;
     }
-    let sum = "head -c 60000000 /dev/urandom >/run/data; md5sum /run/data";
+    fill_memory(&host, 60_000_000);
+    let sum = "md5sum /run/data";
     let (boot, sum) = (said(&host, BOOT_ID), said(&host, sum));
     for victim in ["pager", "guardian", "pager"] {
         host.on("k1", &["suspend"]).quiet();
@@ -257,7 +258,7 @@ fn a_zone_that_loses_its_pager_is_ended() {
     if !boot_machine(&host, "") {
         return;
     }
-    let _ = in_guest(&host, "head -c 60000000 /dev/urandom >/run/data").ok();
+    fill_memory(&host, 60_000_000);
     host.on("k1", &["suspend"]).quiet();
     // The process that reads ahead reaches the same piece, and is killed there, too.
     let booted = host.with_fault("pager:20:fail", "k1", &["boot"]);
