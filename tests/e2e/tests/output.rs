@@ -23,6 +23,7 @@ const PRINTING: &[(&str, &[&str])] = &[
     ("zoneadmd", &["--help"]),
     ("zoneagent", &["--help"]),
     ("zoneauthd", &["--help"]),
+    ("tncfg", &["--help"]),
     ("zonecfg", &["-z", "web", "info"]),
     ("zonecfg", &["help"]),
     ("zonefetch", &["--help"]),
