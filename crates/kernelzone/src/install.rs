@@ -560,6 +560,7 @@ pub fn undo(host: &Host, config: &Config, zonepath: &Path, undo: &mut UndoStack)
 /// Removes the files of a kernel zone from the zonepath. Missing files are no error.
 pub fn remove(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyError> {
     remove_work(&zonepath.join(WORK))?;
+    crate::kept::destroy_all(zonepath)?;
     let mut paths: Vec<PathBuf> = disks::places(host, config)
         .into_iter()
         .filter(|place| is_own(place, zonepath))
@@ -599,7 +600,7 @@ pub fn remove(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyEr
 pub(crate) const BASE: &str = "base-";
 pub(crate) const TOP: &str = "top-";
 
-fn is_ours(name: &str) -> bool {
+pub(crate) fn is_ours(name: &str) -> bool {
     let id = name.strip_prefix(BASE).or_else(|| name.strip_prefix(TOP));
     id.is_some_and(|id| id.parse::<model::Uuid>().is_ok())
 }

@@ -17,6 +17,7 @@
 //! | `uefi` | UEFI firmware, and the keys of secure boot |
 //! | `new_file` | makes the files of a machine in the zonepath |
 //! | `clone` | makes the disks of a clone without a copy |
+//! | `kept` | snapshots of the disks |
 //! | `login` | commands in the guest, through its agent |
 
 pub mod clone;
@@ -25,6 +26,7 @@ pub mod disks;
 pub mod facts;
 pub mod image;
 pub mod install;
+pub mod kept;
 mod loader;
 pub mod login;
 mod new_file;

@@ -1,0 +1,139 @@
+//! Tests of snapshots of disks.
+
+use store::Root;
+use vm::{Format, Model};
+
+use super::*;
+use crate::record::{Base, Disk, Start};
+
+/// Makes a kernel zone with one disk on a base file.
+fn zone() -> (tempfile::TempDir, Host, Config, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host::new(Root::new(dir.path()), "/none".into(), None);
+    let mut config = Config::new("k1".parse().unwrap());
+    config.set("brand", "kz").unwrap();
+    config.set_zonepath("/k1").unwrap();
+    let spec = model::table::resource("device").unwrap();
+    let mut one = model::config::Resource::new(spec);
+    one.set("id", "0").unwrap();
+    one.set("storage", "file:///k1/disk0").unwrap();
+    config.add(one).unwrap();
+    let zonepath = host.root.path(Path::new("/k1"));
+    fs::create_dir(&zonepath).unwrap();
+    fs::write(zonepath.join("disk0"), "first").unwrap();
+    fs::write(zonepath.join(BASE), "base").unwrap();
+    let record = Record {
+        model: Model {
+            qemu: "7.2.22".to_owned(),
+            machine: "pc-q35-7.2".to_owned(),
+            cpu: "max".to_owned(),
+        },
+        start: Start::Firmware,
+        disks: vec![Disk {
+            id: 0,
+            size: 5,
+            file: Some("disk0".to_owned()),
+            format: Format::Raw,
+            bases: vec![Base {
+                name: BASE.to_owned(),
+                format: Format::Raw,
+                digest: None,
+            }],
+            port: None,
+        }],
+        nvram: None,
+        ports: 0,
+        room: None,
+        boots: 0,
+        cards: None,
+    };
+    record.save(&zonepath).unwrap();
+    (dir, host, config, zonepath)
+}
+
+const BASE: &str = "base-5f0c9a40-5a0e-4b8b-8a6e-1b5a4b6b1d10";
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn take(host: &Host, config: &Config, zonepath: &Path, text: &str) {
+    let taking = begin(host, config, zonepath, &name(text)).unwrap();
+    copy(&taking).unwrap();
+    complete(taking, &name(text)).unwrap();
+}
+
+fn content(zonepath: &Path) -> String {
+    let record = Record::load(zonepath).unwrap();
+    let file = record.disks[0].file.clone().unwrap();
+    fs::read_to_string(zonepath.join(file)).unwrap()
+}
+
+#[test]
+fn a_zone_goes_back_and_forth_between_its_snapshots() {
+    let (_dir, host, config, zonepath) = zone();
+    take(&host, &config, &zonepath, "one");
+    fs::write(zonepath.join("disk0"), "second, longer").unwrap();
+    take(&host, &config, &zonepath, "two");
+    assert!(begin(&host, &config, &zonepath, &name("two")).is_err());
+    let names: Vec<String> = list(&zonepath)
+        .unwrap()
+        .iter()
+        .map(|one| one.name.to_string())
+        .collect();
+    assert_eq!(names, ["one", "two"]);
+    fs::remove_file(zonepath.join(BASE)).unwrap();
+    for (to, expected) in [
+        ("one", "first"),
+        ("two", "second, longer"),
+        ("one", "first"),
+    ] {
+        rollback(&host, &config, &zonepath, &name(to)).unwrap();
+        assert_eq!(content(&zonepath), expected);
+    }
+    // The base file is back, and each rollback has removed the former files.
+    let mut left: Vec<String> = fs::read_dir(&zonepath)
+        .unwrap()
+        .map(|one| one.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    assert_eq!((left.len(), left[0].as_str()), (4, BASE));
+    assert_eq!(Record::load(&zonepath).unwrap().boots, 3);
+    destroy(&zonepath, &name("one")).unwrap();
+    assert!(destroy(&zonepath, &name("one")).is_err());
+    assert!(rollback(&host, &config, &zonepath, &name("one")).is_err());
+    assert_eq!(content(&zonepath), "first");
+    assert!(usage(&zonepath, &name("two")).unwrap().all > 0);
+}
+
+#[test]
+fn remains_of_killed_commands_do_not_count_and_go() {
+    let (_dir, host, config, zonepath) = zone();
+    take(&host, &config, &zonepath, "one");
+    let half = folder(&zonepath).join(HALF);
+    fs::create_dir(&half).unwrap();
+    fs::write(half.join("disk0"), "half").unwrap();
+    let stray = format!("{TOP}5f0c9a40-5a0e-4b8b-8a6e-1b5a4b6b1d11");
+    fs::write(zonepath.join(&stray), "of a killed rollback").unwrap();
+    assert_eq!(list(&zonepath).unwrap().len(), 1);
+    take(&host, &config, &zonepath, "two");
+    assert!(!half.exists() && !zonepath.join(&stray).exists());
+    assert_eq!(list(&zonepath).unwrap().len(), 2);
+    assert_eq!(content(&zonepath), "first");
+}
+
+#[test]
+fn a_description_that_leads_elsewhere_is_refused() {
+    let (_dir, host, config, zonepath) = zone();
+    take(&host, &config, &zonepath, "one");
+    let path = folder(&zonepath).join("one").join(ABOUT);
+    let text = fs::read_to_string(&path).unwrap();
+    for (old, new) in [
+        ("\"disk0\"", "\"../disk0\""),
+        ("\"format\": 1", "\"format\": 9"),
+    ] {
+        fs::write(&path, text.replacen(old, new, 1)).unwrap();
+        assert!(rollback(&host, &config, &zonepath, &name("one")).is_err());
+    }
+    assert_eq!(content(&zonepath), "first");
+}
