@@ -45,6 +45,10 @@ impl Origin {
         let (lock, entry, _) = subject::lock_known(host, zone, Wait::Yes)?;
         let (state, _) = subject::state(host, &entry)?;
         let path = host.root.path(&entry.zonepath);
+        let config = xml::load(&host.root, zone)?;
+        if let (Some(_), Some(why)) = (&snapshot, kind::of(&config).why_no_snapshots()) {
+            return Err(Error::Source(format!("zone {zone} {why}.")));
+        }
         let has_root = state.is_active() || matches!(state, State::Installed | State::Mounted);
         match &snapshot {
             Some(name) if has_root => {
@@ -62,16 +66,12 @@ impl Origin {
                 )));
             }
         }
-        let config = xml::load(&host.root, zone)?;
         // Cloning changes the files of the origin's disks, so a suspended origin could not resume
         // from its image afterwards.
         if suspend::is_suspended(host, &entry, &config) {
             return Err(Error::Source(format!(
                 "zone {zone} is suspended: boot it and shut it down, or throw its image away, before it is cloned."
             )));
-        }
-        if let (Some(_), Some(why)) = (&snapshot, kind::of(&config).why_no_snapshots()) {
-            return Err(Error::Source(format!("zone {zone} {why}.")));
         }
         Ok(Self {
             entry,

@@ -30,6 +30,7 @@ pub mod import;
 pub mod install;
 pub mod inventory;
 pub mod job;
+mod kept_disks;
 pub mod label;
 mod layer_folders;
 pub mod links;

@@ -15,7 +15,7 @@ pub use storage::{BadName, Name};
 use storage::{Dataset, Method, TopCopy, driver_at};
 
 use crate::executor::{self, Outcome};
-use crate::merge;
+use crate::{kept_disks, merge};
 use host::{Error, Fault, Host, flatten};
 use platform::kind;
 use subject::freeze::Frozen;
@@ -121,6 +121,11 @@ fn carry_out(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Outcome, Error> {
     kind::admit(host, subject, verb)?;
+    let config = subject.config(host)?;
+    if kind::of(&config).keeps_disks() {
+        let plan = plan(subject, verb, name, false, None);
+        return kept_disks::carry_out(host, subject, &config, &plan, name, dry_run);
+    }
     let driver = driver_at(&subject.zonepath)?;
     let running = subject.state != State::Installed;
     let stops = running && driver.stops_for_snapshots();
@@ -149,23 +154,13 @@ fn carry_out(
         }
         _ => {}
     }
-    let zone = &subject.entry.name;
-    let note = || {
-        let what = match verb {
-            Verb::Snapshot => "taken",
-            Verb::Rollback => "rolled back to",
-            _ => "destroyed",
-        };
-        control::log::note(host, zone, &format!("snapshot {name} {what}"));
-        Outcome::Done
-    };
+    let note = || note(host, subject, verb, name);
     if copies {
         return of_running(host, subject, &plan, name, progress).map(|()| note());
     }
     if !running {
         crate::settle::settle(host, &subject.entry.name)?;
     }
-    let config = subject.config(host)?;
     executor::run_now(host, &config, &subject.entry, &plan, progress)?;
     if let Some(same) = same {
         progress(&format!(
@@ -173,6 +168,18 @@ fn carry_out(
         ));
     }
     Ok(note())
+}
+
+/// Writes a change of a snapshot to the log of the zone.
+pub(crate) fn note(host: &Host, subject: &Subject, verb: Verb, name: &Name) -> Outcome {
+    let what = match verb {
+        Verb::Snapshot => "taken",
+        Verb::Rollback => "rolled back to",
+        _ => "destroyed",
+    };
+    let zone = &subject.entry.name;
+    control::log::note(host, zone, &format!("snapshot {name} {what}"));
+    Outcome::Done
 }
 
 /// Returns the plan. `copies` is true if the top of a running zone is copied. `same` is a snapshot

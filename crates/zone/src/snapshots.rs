@@ -9,9 +9,10 @@ use serde::Serialize;
 use storage::{Snapshot, SnapshotUsage, driver_at};
 use store::index::Index;
 
-use crate::environments;
 use crate::slide::Auto;
+use crate::{environments, kept_disks};
 use host::{Error, Host};
+use platform::kind;
 
 /// A line of `zoneadm snapshots`: a snapshot of a zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -71,6 +72,14 @@ pub fn snapshots(host: &Host, zone: &ZoneName, figures: Figures) -> Result<Vec<R
             referenced_bytes: usage.map(|usage| usage.all_bytes),
         }
     };
+    let config = store::xml::load(&host.root, zone)?;
+    if kind::of(&config).keeps_disks() {
+        let all = kept_disks::list(&zonepath, figures == Figures::Sizes)?;
+        return Ok(all
+            .into_iter()
+            .map(|(one, usage)| row(one, usage))
+            .collect());
+    }
     Ok(match figures {
         Figures::Sizes => {
             let all = driver.snapshot_usages(&zonepath)?.into_iter();

@@ -6,6 +6,7 @@ use serde::Serialize;
 use storage::{Dataset, driver_at};
 use store::index::Index;
 
+use crate::kept_disks;
 use host::{Error, Host};
 
 /// A line of `zoneadm storage`: the storage of a zone.
@@ -58,7 +59,10 @@ pub fn of(host: &Host, zone: &ZoneName) -> Result<Row, Error> {
         fstype: storage::fstype_at(&zonepath)?,
         layers: usage.layers,
         mounted_layers,
-        snapshots: driver.snapshots(&zonepath)?.len(),
+        snapshots: match kept_disks::count(&zonepath)? {
+            Some(count) => count,
+            None => driver.snapshots(&zonepath)?.len(),
+        },
         own_bytes: usage.own_bytes,
         own_files: usage.own_files,
         shared_bytes: usage.shared_bytes,

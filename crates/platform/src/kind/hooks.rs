@@ -78,6 +78,12 @@ pub trait ZoneKind: fmt::Debug + Sync {
         None
     }
 
+    /// Returns true if the snapshots of the zone are files of its disks; false if they are layers
+    /// of its root.
+    fn keeps_disks(&self) -> bool {
+        false
+    }
+
     /// Returns the problems that prevent `verb` for a zone, one line each.
     ///
     /// # Errors

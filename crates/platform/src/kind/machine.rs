@@ -36,10 +36,7 @@ impl ZoneKind for Machine {
             | Verb::Backup
             | Verb::Diff
             | Verb::Files
-            | Verb::RestoreFiles
-            | Verb::Snapshot
-            | Verb::Rollback
-            | Verb::DestroySnapshot => Err(Error::Refused(format!(
+            | Verb::RestoreFiles => Err(Error::Refused(format!(
                 "{verb} cannot read the disks of a kernel zone: clone the zone, or use the tools of its guest."
             ))),
             Verb::Push | Verb::Pull => Err(Error::Refused(format!(
@@ -54,7 +51,13 @@ impl ZoneKind for Machine {
     }
 
     fn why_no_snapshots(&self) -> Option<&'static str> {
-        Some("is a kernel zone, which has no snapshots")
+        Some(
+            "is a kernel zone, whose snapshots cannot be cloned: roll it back to the snapshot, and clone the zone",
+        )
+    }
+
+    fn keeps_disks(&self) -> bool {
+        true
     }
 
     fn problems(

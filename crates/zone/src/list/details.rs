@@ -106,6 +106,9 @@ fn snapshots(host: &Host, entry: &Entry) -> Option<usize> {
     if system.f_type == ZFS_MAGIC {
         return None;
     }
+    if let Ok(Some(count)) = crate::kept_disks::count(&zonepath) {
+        return Some(count);
+    }
     match std::fs::read_dir(zonepath.join(SNAPSHOTS)) {
         Ok(names) => {
             let names = names.filter_map(|name| Some(name.ok()?.file_name()));

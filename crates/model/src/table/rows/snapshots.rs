@@ -27,7 +27,7 @@ const fn kept(name: &'static str, default: &'static str, help: &'static str) -> 
 
 pub(super) const SNAPSHOTS: ResourceSpec = ResourceSpec {
     live: true,
-    // The root of a kernel zone is on its disks, of which no verb makes snapshots.
+    // Snapshots of a kernel zone's disks need a halted zone, which a schedule must not halt.
     brands: NOT_KZ,
     delegable: true,
     ..single(
