@@ -342,16 +342,15 @@ pub fn rollback(host: &Host, config: &Config, zonepath: &Path, name: &Name) -> R
     let then = about(zonepath, name)?.record;
     let mut record = Record::load(zonepath)?;
     let mut made = Vec::new();
-    let done = go_back(&then, &mut record, &from, zonepath, &mut made);
-    if let Err(error) = done
-        .map_err(|error| refused(&error))
-        .and_then(|()| record.save(zonepath))
-    {
+    if let Err(why) = go_back(&then, &mut record, &from, zonepath, &mut made) {
         for path in made {
             let _ = fs::remove_file(path);
         }
-        return Err(error);
+        return Err(refused(&why));
     }
+    // If this fails, the record on the disk may already name the new files. The next operation removes
+    // those files that it does not name.
+    record.save(zonepath)?;
     collect(host, config, zonepath)
 }
 
