@@ -22,7 +22,7 @@ use store::xml::manifest::Manifest;
 
 use crate::executor::{self, Outcome};
 use crate::inventory::{self, System};
-use crate::verify;
+use crate::{quota, verify};
 use host::{Error, Host};
 use subject::identity::{self, Claim, Identity};
 use subject::{DETACHED, Start, Subject, UNPACKING};
@@ -416,6 +416,7 @@ fn finish(
 ) -> Result<(), Error> {
     let path = subject.zonepath.clone();
     steps.insert(0, Step::MakeZonepath { path: path.clone() });
+    steps.extend(quota::default_step(host, config, &path)?);
     steps.extend([
         Step::Record {
             state: State::Installed,

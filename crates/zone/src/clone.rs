@@ -17,7 +17,7 @@ use store::xml;
 
 use crate::executor::{self, Work};
 use crate::first_boot::Given;
-use crate::{suspend, verify};
+use crate::{quota, suspend, verify};
 use host::{Error, Host};
 use platform::kind;
 use subject::{Start, Subject, UNFINISHED, identity};
@@ -185,7 +185,8 @@ pub fn prepare(
     if let Some(given) = &origin.profile {
         given.check(&config, uuid)?;
     }
-    let plan = plan(&subject, origin, uuid);
+    let limit = quota::default_step(host, &config, &subject.zonepath)?;
+    let plan = plan(&subject, origin, limit, uuid);
     if dry_run {
         if new {
             lock::forget(&host.root, zone, &subject.into_lock())?;
@@ -365,7 +366,7 @@ fn forget_own(config: &mut Config) -> Result<(), model::config::Error> {
     Ok(())
 }
 
-fn plan(subject: &Subject, origin: &Origin, uuid: Uuid) -> ZonePlan {
+fn plan(subject: &Subject, origin: &Origin, limit: Option<Step>, uuid: Uuid) -> ZonePlan {
     let path = subject.zonepath.clone();
     let mut plan = ZonePlan {
         zone: subject.entry.name.clone(),
@@ -385,11 +386,11 @@ fn plan(subject: &Subject, origin: &Origin, uuid: Uuid) -> ZonePlan {
             },
         ],
     };
-    if let Some(given) = origin.profile.clone() {
-        let stored = plan.steps.len() - 1;
-        plan.steps
-            .insert(stored, given.step(&origin.config, path, uuid));
-    }
+    let profile = origin.profile.clone();
+    let profile = profile.map(|given| given.step(&origin.config, path, uuid));
+    let stored = plan.steps.len() - 1;
+    let last = profile.into_iter().chain(limit);
+    plan.steps.splice(stored..stored, last);
     plan
 }
 

@@ -217,6 +217,14 @@ impl Work<'_> {
                 Ok(())
             }
             Step::LayImageInit { path } => self.lay_image_init(path),
+            Step::LimitSpace { path, bytes } => {
+                if let Some(why) = crate::quota::limit_new(path, *bytes) {
+                    (self.progress)(&format!(
+                        "The files of the zone have no limit, though default-quota is set: {why}"
+                    ));
+                }
+                Ok(())
+            }
             Step::StandOnImage { image, path } => self.stand_on_image(image, path, undo),
             Step::Populate { root, options, .. } => self.populate(root, options),
             Step::CloneDataset {

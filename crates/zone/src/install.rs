@@ -11,7 +11,7 @@ use crate::executor::{self, Outcome, Work};
 use crate::first_boot::Given;
 use crate::images::wanted::{ByName, Named, Wanted, without_t};
 use crate::images::{self, Request};
-use crate::verify;
+use crate::{quota, verify};
 use host::{Error, Host};
 use platform::kind;
 use subject::zfs_stream::Received;
@@ -47,7 +47,9 @@ pub fn install(
     let (source, import) = source(host, &subject, &config, wanted, options.root, progress)?;
     let own = kind.own_new_root(subject.zonepath.clone(), uuid, options.machine);
     let profile = profile.map(|given| given.step(&config, subject.zonepath.clone(), uuid));
-    let plan = plan(&subject, source, init, profile, own, uuid);
+    let limit = quota::default_step(host, &config, &subject.zonepath)?;
+    let last = profile.into_iter().chain(limit).collect();
+    let plan = plan(&subject, source, init, own, last, uuid);
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
     }
@@ -170,8 +172,8 @@ fn plan(
     subject: &Subject,
     source: Source,
     init: bool,
-    profile: Option<Step>,
     own: Step,
+    last: Vec<Step>,
     uuid: Uuid,
 ) -> ZonePlan {
     let path = subject.zonepath.clone();
@@ -208,7 +210,7 @@ fn plan(
         steps.push(Step::LayImageInit { path: path.clone() });
     }
     steps.push(own);
-    steps.extend(profile);
+    steps.extend(last);
     steps.extend([
         Step::Sync { path },
         Step::Record {

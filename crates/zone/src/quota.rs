@@ -1,7 +1,12 @@
 //! `zoneadm quota`: limits the space for files that a zone writes to its root.
 
-use model::{State, Verb, ZoneName};
+use std::path::Path;
+
+use model::brands::Family;
+use model::plan::Step;
+use model::{Config, State, Verb, ZoneName};
 use storage::driver_at;
+use store::xml;
 
 use crate::executor::Outcome;
 use host::{Error, Host};
@@ -31,6 +36,48 @@ pub fn set(
     }
     set_on(&subject, bytes)?;
     Ok(Outcome::Done)
+}
+
+/// Returns the step that gives a new zone the limit of the property `default-quota` of the global
+/// zone, or `None` if no limit is set. The disks of kernel zones have a size of their own.
+///
+/// # Errors
+/// Fails if the configuration of the global zone cannot be read.
+pub(crate) fn default_step(
+    host: &Host,
+    config: &Config,
+    zonepath: &Path,
+) -> Result<Option<Step>, Error> {
+    if config.family() == Family::Kz {
+        return Ok(None);
+    }
+    let global = match xml::load(&host.root, &ZoneName::global()) {
+        Ok(global) => global,
+        Err(store::Error::NoSuchZone(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    // The table accepts only sizes, `none` and an empty text.
+    let bytes = global.get("default-quota").parse().ok();
+    Ok(bytes.map(|bytes| Step::LimitSpace {
+        path: zonepath.to_owned(),
+        bytes,
+    }))
+}
+
+/// Limits the space of a zone that has no limit. Returns the reason if that is impossible: a default
+/// must not keep a zone from being installed.
+pub(crate) fn limit_new(zonepath: &Path, bytes: u64) -> Option<String> {
+    let limit = || {
+        let driver = driver_at(zonepath)?;
+        if let Some(why) = driver.why_no_quota(zonepath)? {
+            return Ok(Some(why));
+        }
+        if driver.quota(zonepath)?.is_none() {
+            driver.set_quota(zonepath, Some(bytes))?;
+        }
+        Ok(None)
+    };
+    limit().unwrap_or_else(|error: storage::Error| Some(host::flatten(&error)))
 }
 
 /// Limits the space of a zone whose lock is held. Fails with [`Error::Refused`] if the limit

@@ -78,7 +78,7 @@ end
 # and those that are lists.
 function __zonecfg_properties
     switch "$argv[1]"
-        case global; printf 'zonename\nzonepath\nbrand\nautoboot\nautoshutdown\nbootargs\nfile-mac-profile\nlabel\npool\nlimitpriv\nscheduling-class\nip-type\nhostid\ntenant\nfs-allowed\nmax-lwps\nmax-processes\nmax-shm-memory\nmax-shm-ids\nmax-msg-ids\nmax-sem-ids\ncpu-shares\nzfs-io-priority\nboot-priority\ncpu-arch\ndefault-network\nglobal-time\n'
+        case global; printf 'zonename\nzonepath\nbrand\nautoboot\nautoshutdown\nbootargs\nfile-mac-profile\nlabel\npool\nlimitpriv\nscheduling-class\nip-type\nhostid\ntenant\nfs-allowed\nmax-lwps\nmax-processes\nmax-shm-memory\nmax-shm-ids\nmax-msg-ids\nmax-sem-ids\ncpu-shares\nzfs-io-priority\nboot-priority\ncpu-arch\ndefault-network\ndefault-quota\nglobal-time\n'
         case inherit-pkg-dir; printf 'dir\n'
         case fs; printf 'dir\nspecial\nraw\ntype\noptions\n'
         case net; printf 'address\nallowed-address\nconfigure-allowed-address\nphysical\ndefrouter\nglobal-nic\nmac-addr\nvlan-id\nproperty\n'
@@ -106,7 +106,7 @@ function __zonecfg_properties
 end
 function __zonecfg_clearable
     switch "$argv[1]"
-        case global; printf 'autoboot\nautoshutdown\nbootargs\nfile-mac-profile\nlabel\npool\nlimitpriv\nscheduling-class\nip-type\nhostid\ntenant\nfs-allowed\nmax-lwps\nmax-processes\nmax-shm-memory\nmax-shm-ids\nmax-msg-ids\nmax-sem-ids\ncpu-shares\nzfs-io-priority\nboot-priority\ncpu-arch\ndefault-network\nglobal-time\n'
+        case global; printf 'autoboot\nautoshutdown\nbootargs\nfile-mac-profile\nlabel\npool\nlimitpriv\nscheduling-class\nip-type\nhostid\ntenant\nfs-allowed\nmax-lwps\nmax-processes\nmax-shm-memory\nmax-shm-ids\nmax-msg-ids\nmax-sem-ids\ncpu-shares\nzfs-io-priority\nboot-priority\ncpu-arch\ndefault-network\ndefault-quota\nglobal-time\n'
         case fs; printf 'raw\noptions\n'
         case net; printf 'address\nallowed-address\nconfigure-allowed-address\ndefrouter\nglobal-nic\nmac-addr\nvlan-id\nproperty\n'
         case anet; printf 'linkname\nlower-link\nallowed-address\nconfigure-allowed-address\nfloating-address\ndefrouter\nallowed-dhcp-cids\nlink-protection\nmac-address\nmac-prefix\nmac-slot\nvlan-id\npriority\nrxrings\ntxrings\nmtu\nmaxbw\nbwshare\nrxfanout\nvsi-typeid\nvsi-vers\nvsi-mgrid\netsbw-lcl\ncos\nevs\nvport\niov\nlro\nring-group\npkey\nlinkmode\nmac\nvlan\nid\n'
@@ -145,6 +145,7 @@ function __zonecfg_values
         case global:ip-type; printf 'shared\nexclusive\n'
         case global:boot-priority; printf 'high\nnormal\nlow\n'
         case global:default-network; printf 'anet\nnone\n'
+        case global:default-quota; printf 'none\n'
         case global:global-time; printf 'true\nfalse\n'
         case fs:type; printf 'lofs\ntmpfs\next4\nbtrfs\nxfs\nzfs\n'
         case net:configure-allowed-address; printf 'true\nfalse\n'

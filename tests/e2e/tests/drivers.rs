@@ -332,6 +332,55 @@ fn a_quota_holds_on_btrfs() {
 }
 
 #[test]
+fn new_zones_get_the_default_quota() {
+    btrfs(|host, disk| {
+        host.zonecfg(&["-z", "global", "set default-quota=48m"])
+            .quiet();
+        // Without quotas on the file system the zone is installed all the same.
+        host.configure("plain", "");
+        let said = host.on("plain", &["install"]).ok().out;
+        let line = "The files of the zone have no limit, though default-quota is set";
+        assert!(said.contains(line), "{said}");
+        let none = storage(host, "plain")[7].clone();
+
+        run(
+            Command::new("btrfs")
+                .args(["quota", "enable"])
+                .arg(&disk.at),
+            b"",
+        )
+        .quiet();
+        let quota = |zone: &str| storage(host, zone)[7].clone();
+        let default = (48_u64 << 20).to_string();
+        host.configure("web", "");
+        let plan = host.on("web", &["install", "-n"]).ok().out;
+        assert!(plan.contains("to 50331648 bytes"), "{plan}");
+        host.on("web", &["install"]).quiet();
+        assert_eq!(quota("web"), default);
+        host.on("web", &["quota", "none"]).quiet();
+        host.clone_from("web", "copy");
+        assert_eq!(quota("copy"), default);
+        host.boot("copy");
+        let write = "head -c 100M /dev/zero >/var/big 2>/dev/null; sync /var/big; wc -c </var/big; rm /var/big";
+        let written: u64 = host.sh("copy", write).parse().unwrap();
+        assert!((1 << 20..=48 << 20).contains(&written), "{written}");
+        host.halt("copy");
+
+        // A limit of the zone itself is kept.
+        host.on("copy", &["quota", "64M"]).quiet();
+        host.on("copy", &["detach"]).quiet();
+        host.on("copy", &["attach"]).quiet();
+        assert_eq!(quota("copy"), (64 << 20).to_string());
+        host.zonecfg(&["-z", "global", "set default-quota=none"])
+            .quiet();
+        host.clone_from("web", "free");
+        assert_eq!(quota("free"), none);
+        host.zonecfg(&["-z", "web", "set default-quota=1g"])
+            .mentions(1, "default-quota");
+    });
+}
+
+#[test]
 fn a_quota_that_cannot_hold_is_refused() {
     let Some(host) = Host::with_web() else { return };
     let ran = host.on("web", &["quota", "1G"]);

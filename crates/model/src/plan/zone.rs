@@ -111,6 +111,14 @@ pub enum Step {
         /// The zonepath of the zone.
         path: PathBuf,
     },
+    /// Limits the space for files of a zone without a limit. If the file system has no such limits,
+    /// the step only tells so.
+    LimitSpace {
+        /// The zonepath of the zone.
+        path: PathBuf,
+        /// The limit in bytes.
+        bytes: u64,
+    },
     /// Makes the zone's dataset: a new top above the layers of an image.
     StandOnImage {
         /// The image's digest, or its name.
@@ -379,6 +387,9 @@ impl fmt::Display for Step {
                 "configure the zone at {} to run the command of its image",
                 path.display()
             ),
+            Self::LimitSpace { path, bytes } => {
+                write!(f, "limit the files of {} to {bytes} bytes", path.display())
+            }
             Self::StandOnImage { image, path } => {
                 write!(
                     f,

@@ -225,6 +225,14 @@ pub static GLOBAL: &[PropertySpec] = &[
         )
     }),
     later(PropertySpec {
+        brands: Brands::Only(&[Family::Global]),
+        ..property(
+            "default-quota",
+            Kind::OneOf(&["none"], &Kind::Size),
+            "The limit of the files of a new zone, such as 20G: install, clone and attach set it as 'zoneadm quota' does. If it is not set: none.",
+        )
+    }),
+    later(PropertySpec {
         default: "false",
         effect: Effect::None,
         ..property(
