@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,15 @@ use clzc::{Outcome, Stream};
 const MAX_KEPT: usize = 8 << 20;
 /// Maximum size of a line that is passed on, in bytes.
 const MAX_LINE: u64 = 4096;
+/// Maximum number of lines that wait to be passed on. A program that prints faster has to wait.
+const MAX_WAITING_LINES: usize = 64;
 /// Interval between two looks at a program that runs.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Time for the last lines after the end of the program. A background process may hold the streams open.
 const LAST_LINES_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Runs a program. Fails with [`Outcome::Unreachable`] if it cannot be started.
+/// Runs a program. Returns [`Outcome::Unreachable`] if it cannot be started, and [`Outcome::Late`] if it
+/// runs longer than `limit`, even if it prints all the time.
 pub fn run(
     mut command: Command,
     input: &str,
@@ -35,7 +38,7 @@ pub fn run(
         Ok(child) => child,
         Err(error) => return Outcome::Unreachable(format!("{program} cannot be started: {error}")),
     };
-    let (sender, lines) = channel();
+    let (sender, lines) = sync_channel(MAX_WAITING_LINES);
     if let Some(output) = child.stdout.take() {
         read(output, Stream::Output, sender.clone());
     }
@@ -61,10 +64,17 @@ pub fn run(
         }
     };
     let end = Instant::now() + limit;
+    let mut next_look = Instant::now();
     let status = loop {
-        while let Ok(line) = lines.try_recv() {
+        let next = lines.recv_timeout(LOOK_INTERVAL);
+        let are_closed = next == Err(RecvTimeoutError::Disconnected);
+        if let Ok(line) = next {
             keep(line);
         }
+        if !are_closed && Instant::now() < next_look {
+            continue;
+        }
+        next_look = Instant::now() + LOOK_INTERVAL;
         match child.try_wait() {
             Ok(Some(status)) => break status,
             Ok(None) if Instant::now() > end => {
@@ -73,16 +83,18 @@ pub fn run(
                 let _ = child.wait();
                 return Outcome::Late(limit);
             }
+            // Nothing is left to wait for but the end of the program.
+            Ok(None) if are_closed => thread::sleep(LOOK_INTERVAL),
             Ok(None) => {}
             Err(error) => return Outcome::Unreachable(format!("{program}: {error}")),
         }
-        if let Ok(line) = lines.recv_timeout(LOOK_INTERVAL) {
-            keep(line);
-        }
     };
     let end = Instant::now() + LAST_LINES_TIMEOUT;
-    while let Ok(line) = lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
-        keep(line);
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        match lines.recv_timeout(left) {
+            Ok(line) => keep(line),
+            Err(_) => break,
+        }
     }
     Outcome::Ended {
         status: status
@@ -93,7 +105,7 @@ pub fn run(
     }
 }
 
-fn read(stream: impl Read + Send + 'static, kind: Stream, lines: Sender<(Stream, String)>) {
+fn read(stream: impl Read + Send + 'static, kind: Stream, lines: SyncSender<(Stream, String)>) {
     thread::spawn(move || {
         let mut reader = BufReader::new(stream);
         loop {
@@ -135,6 +147,35 @@ mod tests {
     fn a_program_that_does_not_end_is_given_up() {
         let limit = Duration::from_millis(200);
         assert_eq!(sh("exec sleep 60", limit), Outcome::Late(limit));
+    }
+
+    #[test]
+    fn a_program_that_prints_without_end_is_given_up() {
+        let limit = Duration::from_millis(200);
+        // The reader of the lines is slower than the program.
+        let slowly = |_, _: &str| thread::sleep(Duration::from_millis(1));
+        let outcome = run(Command::new("yes"), "", limit, &slowly);
+        assert_eq!(outcome, Outcome::Late(limit));
+    }
+
+    #[test]
+    fn a_background_process_that_prints_without_end_does_not_hold_the_command() {
+        let script =
+            "yes 2>/dev/null & pid=$!; (sleep 3; kill $pid) >/dev/null 2>&1 & echo done >&2";
+        let outcome = sh(script, Duration::from_secs(60));
+        assert!(
+            matches!(&outcome, Outcome::Ended { status: 0, errors, .. } if errors == "done\n"),
+            "{outcome:?}"
+        );
+    }
+
+    #[test]
+    fn a_program_that_closes_its_streams_is_awaited() {
+        let outcome = sh("exec >&- 2>&-; sleep 0.3; exit 4", Duration::from_secs(10));
+        assert!(
+            matches!(outcome, Outcome::Ended { status: 4, .. }),
+            "{outcome:?}"
+        );
     }
 
     #[test]
