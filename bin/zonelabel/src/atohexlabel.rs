@@ -3,7 +3,7 @@
 use label::Encodings;
 
 use crate::command::{Args, Command};
-use crate::{each, names};
+use crate::each;
 
 pub const COMMAND: Command = Command {
     name: "atohexlabel",
@@ -35,11 +35,7 @@ Examples:
 ";
 
 fn run(args: &Args) -> u8 {
-    let names = match names::of(&COMMAND, args) {
-        Ok(names) => names,
-        Err(status) => return status,
-    };
-    each::print(&COMMAND, &args.operands, |text| turn(&names, text))
+    each::turn(&COMMAND, args, turn)
 }
 
 /// Returns a label in hexadecimal.

@@ -3,10 +3,26 @@
 use std::ffi::OsString;
 use std::io::{BufRead, Read};
 
-use crate::command::Command;
+use label::Encodings;
+
+use crate::command::{Args, Command};
+use crate::names;
 
 /// Maximum length of a line of input, in bytes: a label and blanks around it.
 const MAX_LINE: u64 = 4096;
+
+/// Reads label_encodings, and prints a line for each label of the command line or of standard input.
+/// Returns the exit status.
+pub fn turn(
+    command: &Command,
+    args: &Args,
+    turn: impl Fn(&Encodings, &str) -> Result<String, String>,
+) -> u8 {
+    match names::of(command, args) {
+        Ok(names) => print(command, &args.operands, |text| turn(&names, text)),
+        Err(status) => status,
+    }
+}
 
 /// Prints a line for each operand; for each line of standard input if there are no operands. Prints
 /// an error for each that `turn` refuses, with the number of the line. Returns the exit status.

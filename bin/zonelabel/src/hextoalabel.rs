@@ -3,7 +3,7 @@
 use label::{Encodings, Label};
 
 use crate::command::{Args, Command};
-use crate::{each, names};
+use crate::each;
 
 pub const COMMAND: Command = Command {
     name: "hextoalabel",
@@ -34,11 +34,7 @@ Examples:
 ";
 
 fn run(args: &Args) -> u8 {
-    let names = match names::of(&COMMAND, args) {
-        Ok(names) => names,
-        Err(status) => return status,
-    };
-    each::print(&COMMAND, &args.operands, |text| turn(&names, text))
+    each::turn(&COMMAND, args, turn)
 }
 
 /// Returns the text of a label in hexadecimal.
