@@ -260,6 +260,8 @@ pub fn give_back(zonepath: &Path, id: u32) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use store::Root;
     use vm::Model;
 
@@ -309,15 +311,21 @@ mod tests {
         assert!(many.disks.iter().all(|disk| disk.port.is_none()));
     }
 
-    #[test]
-    fn a_port_is_taken_once_and_given_back() {
-        let dir = tempfile::tempdir().unwrap();
-        let host = Host::new(Root::new(dir.path()), "/none".into(), None);
+    /// Returns a host below `dir`, and the configuration and the zonepath of a kernel zone on it.
+    fn kernel_zone(dir: &Path) -> (Host, Config, PathBuf) {
+        let host = Host::new(Root::new(dir), "/none".into(), None);
         let mut config = Config::new("k1".parse().unwrap());
         config.set("brand", "kz").unwrap();
         config.set_zonepath("/k1").unwrap();
         let zonepath = host.root.path(Path::new("/k1"));
         std::fs::create_dir(&zonepath).unwrap();
+        (host, config, zonepath)
+    }
+
+    #[test]
+    fn a_port_is_taken_once_and_given_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let (host, mut config, zonepath) = kernel_zone(dir.path());
         let mut add = |id: &str| {
             let mut one = model::config::Resource::new(model::table::resource("device").unwrap());
             one.set("id", id).unwrap();
@@ -379,12 +387,7 @@ mod tests {
     #[test]
     fn the_port_of_a_network_card_is_taken_once_and_given_back() {
         let dir = tempfile::tempdir().unwrap();
-        let host = Host::new(Root::new(dir.path()), "/none".into(), None);
-        let mut config = Config::new("k1".parse().unwrap());
-        config.set("brand", "kz").unwrap();
-        config.set_zonepath("/k1").unwrap();
-        let zonepath = host.root.path(Path::new("/k1"));
-        std::fs::create_dir(&zonepath).unwrap();
+        let (host, mut config, zonepath) = kernel_zone(dir.path());
         let mut anet = model::config::Resource::new(model::table::resource("anet").unwrap());
         anet.set("linkname", "net7").unwrap();
         config.add(anet).unwrap();
