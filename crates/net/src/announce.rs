@@ -2,8 +2,9 @@
 //! of another host or link, and would send packets there until its entry expires.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, OwnedFd};
 
-use model::plan::network::Mac;
+use model::plan::network::{Mac, Subnet};
 
 /// Returns the Ethernet frame that says that `address` is at `mac`: an ARP announcement
 /// (RFC 5227), or an unsolicited neighbour advertisement (RFC 4861, 7.2.6).
@@ -13,6 +14,16 @@ pub fn frame(mac: Mac, address: IpAddr) -> Vec<u8> {
         IpAddr::V4(ip) => arp(mac, ip),
         IpAddr::V6(ip) => advertisement(mac, ip),
     }
+}
+
+/// Announces these addresses to the neighbours on a link of the calling thread's network namespace.
+/// Returns the socket that did, for its slow close.
+pub(crate) fn send(link: u32, mac: Mac, addresses: &[Subnet]) -> Option<OwnedFd> {
+    let socket = sys::link::frame_socket().ok()?;
+    for one in addresses {
+        let _ = sys::link::send_frame(socket.as_fd(), link, &frame(mac, one.ip));
+    }
+    Some(socket)
 }
 
 fn arp(mac: Mac, ip: Ipv4Addr) -> Vec<u8> {

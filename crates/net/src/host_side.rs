@@ -504,7 +504,7 @@ pub fn restore(settings: &Settings) -> Result<(), Vec<String>> {
                     own.prefix = if own.ip.is_ipv4() { 32 } else { 128 };
                     request::no_address(1, &own)
                 });
-                failed.extend(crate::make::all_gone(&kernel, requests.into()));
+                failed.extend(crate::release::all_gone(&kernel, requests.into()));
             }
             Err(error) => failed.push(format!("could not ask for links: {error}")),
         }

@@ -11,6 +11,7 @@
 //! ```text
 //! plan.rs      configuration + facts of the host -> links         pure
 //! make.rs      links -> pairs of links, addresses, routes, guards
+//! make/        links that the host routes, links with neighbours, routes that are made again
 //! announce.rs  frames that tell neighbours of an address
 //! card.rs      network cards of machines on links
 //! record.rs    what the host holds of it; stored before it is made

@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
+use rustix::io::Errno;
+
 use crate::ends::{here, namespace, within};
-use crate::make::all_gone;
 use crate::netlink::{Netlink, Request};
 use crate::record::{Held, Record};
 use crate::request;
@@ -137,4 +138,27 @@ fn bring(kernel: &Netlink, nic: &str, index: Option<u32>, host: BorrowedFd<'_>) 
     };
     let moved = kernel.change(vec![request::into_namespace(found.index, nic, host)]);
     moved.map_err(|error| error.source)
+}
+
+/// Sends the requests one by one and ignores errors about objects that do not exist.
+pub(crate) fn all_gone(kernel: &Netlink, requests: Vec<Request>) -> Vec<String> {
+    let mut failed = Vec::new();
+    for request in requests {
+        if let Err(error) = kernel.change(vec![request]) {
+            let absent = matches!(
+                error.errno(),
+                Some(
+                    Errno::NODEV
+                        | Errno::NOENT
+                        | Errno::SRCH
+                        | Errno::ADDRNOTAVAIL
+                        | Errno::AFNOSUPPORT
+                )
+            );
+            if !absent {
+                failed.push(format!("{error}: {}", error.source));
+            }
+        }
+    }
+    failed
 }
