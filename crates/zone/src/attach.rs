@@ -416,7 +416,11 @@ fn finish(
 ) -> Result<(), Error> {
     let path = subject.zonepath.clone();
     steps.insert(0, Step::MakeZonepath { path: path.clone() });
-    steps.extend(quota::default_step(host, config, &path)?);
+    steps.extend(quota::default_step(
+        quota::default_limit(host)?,
+        config,
+        &path,
+    ));
     steps.extend([
         Step::Record {
             state: State::Installed,

@@ -32,6 +32,8 @@ pub struct Origin {
     snapshot: Option<Name>,
     /// The settings for the first boot of each clone.
     profile: Option<Given>,
+    /// The limit of the files of each clone, in bytes.
+    default_limit: Option<u64>,
     _lock: ZoneLock,
 }
 
@@ -79,6 +81,7 @@ impl Origin {
             config,
             snapshot,
             profile: None,
+            default_limit: quota::default_limit(host)?,
             _lock: lock,
         })
     }
@@ -185,7 +188,7 @@ pub fn prepare(
     if let Some(given) = &origin.profile {
         given.check(&config, uuid)?;
     }
-    let limit = quota::default_step(host, &config, &subject.zonepath)?;
+    let limit = quota::default_step(origin.default_limit, &config, &subject.zonepath);
     let plan = plan(&subject, origin, limit, uuid);
     if dry_run {
         if new {

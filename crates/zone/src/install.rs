@@ -47,7 +47,7 @@ pub fn install(
     let (source, import) = source(host, &subject, &config, wanted, options.root, progress)?;
     let own = kind.own_new_root(subject.zonepath.clone(), uuid, options.machine);
     let profile = profile.map(|given| given.step(&config, subject.zonepath.clone(), uuid));
-    let limit = quota::default_step(host, &config, &subject.zonepath)?;
+    let limit = quota::default_step(quota::default_limit(host)?, &config, &subject.zonepath);
     let last = profile.into_iter().chain(limit).collect();
     let plan = plan(&subject, source, init, own, last, uuid);
     if dry_run {

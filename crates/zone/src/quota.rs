@@ -38,30 +38,27 @@ pub fn set(
     Ok(Outcome::Done)
 }
 
-/// Returns the step that gives a new zone the limit of the property `default-quota` of the global
-/// zone, or `None` if no limit is set. The disks of kernel zones have a size of their own.
+/// Returns the limit of the property `default-quota` of the global zone in bytes, or `None` if no
+/// limit is set.
 ///
 /// # Errors
 /// Fails if the configuration of the global zone cannot be read.
-pub(crate) fn default_step(
-    host: &Host,
-    config: &Config,
-    zonepath: &Path,
-) -> Result<Option<Step>, Error> {
-    if config.family() == Family::Kz {
-        return Ok(None);
+pub(crate) fn default_limit(host: &Host) -> Result<Option<u64>, Error> {
+    match xml::load(&host.root, &ZoneName::global()) {
+        Ok(global) => Ok(global.default_quota()),
+        Err(store::Error::NoSuchZone(_)) => Ok(None),
+        Err(error) => Err(error.into()),
     }
-    let global = match xml::load(&host.root, &ZoneName::global()) {
-        Ok(global) => global,
-        Err(store::Error::NoSuchZone(_)) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    // The table accepts only sizes, `none` and an empty text.
-    let bytes = global.get("default-quota").parse().ok();
-    Ok(bytes.map(|bytes| Step::LimitSpace {
+}
+
+/// Returns the step that gives a new zone the limit `default`, which comes from [`default_limit`].
+/// Kernel zones get none, because their disks have a size of their own.
+pub(crate) fn default_step(default: Option<u64>, config: &Config, zonepath: &Path) -> Option<Step> {
+    let bytes = default.filter(|_| config.family() != Family::Kz)?;
+    Some(Step::LimitSpace {
         path: zonepath.to_owned(),
         bytes,
-    }))
+    })
 }
 
 /// Limits the space of a zone that has no limit. Returns the reason if that is impossible: a default

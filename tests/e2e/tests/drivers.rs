@@ -371,6 +371,18 @@ fn new_zones_get_the_default_quota() {
         host.on("copy", &["detach"]).quiet();
         host.on("copy", &["attach"]).quiet();
         assert_eq!(quota("copy"), (64 << 20).to_string());
+        // A zone without a limit of its own gets the default when it comes back.
+        host.on("copy", &["quota", "none"]).quiet();
+        assert_eq!(quota("copy"), none);
+        let file = disk.at.join("copy.zone");
+        let file = file.to_str().unwrap();
+        let _ = host.on("copy", &["export", file]).ok();
+        host.on("copy", &["detach"]).quiet();
+        host.on("copy", &["attach"]).quiet();
+        assert_eq!(quota("copy"), default);
+        let _ = host.on("third", &["import", file]).ok();
+        assert_eq!(quota("third"), default);
+        fs::remove_file(file).unwrap();
         host.zonecfg(&["-z", "global", "set default-quota=none"])
             .quiet();
         host.clone_from("web", "free");

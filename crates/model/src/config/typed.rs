@@ -232,6 +232,14 @@ impl Config {
         u32::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
     }
 
+    /// Returns the limit of the files of each new zone in bytes, which the global zone has, or `None` if
+    /// no limit is set.
+    #[must_use]
+    pub fn default_quota(&self) -> Option<u64> {
+        // The table accepts only sizes, which it stores in bytes, `none` and an empty text.
+        self.get("default-quota").parse().ok()
+    }
+
     /// Returns the value of the attr resource with this name.
     #[must_use]
     pub fn attr(&self, name: &str) -> Option<&str> {
@@ -377,6 +385,7 @@ fn simple(value: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ZoneName;
 
     fn resource(name: &str, properties: &[(&str, &str)]) -> Resource {
         let mut resource = Resource::new(table::resource(name).unwrap());
@@ -404,6 +413,16 @@ mod tests {
         assert!(!config.autoboot());
         assert_eq!(config.hostid(), None);
         assert_eq!(config.fs_allowed().count(), 0);
+    }
+
+    #[test]
+    fn the_default_quota_is_in_bytes() {
+        let mut global = Config::new(ZoneName::global());
+        assert_eq!(global.default_quota(), None);
+        global.set("default-quota", "20G").unwrap();
+        assert_eq!(global.default_quota(), Some(20 << 30));
+        global.set("default-quota", "none").unwrap();
+        assert_eq!(global.default_quota(), None);
     }
 
     #[test]

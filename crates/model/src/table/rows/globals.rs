@@ -229,7 +229,7 @@ pub static GLOBAL: &[PropertySpec] = &[
         ..property(
             "default-quota",
             Kind::OneOf(&["none"], &Kind::Size),
-            "The limit of the files of a new zone, such as 20G: install, clone and attach set it as 'zoneadm quota' does. If it is not set: none.",
+            "The limit of the files of a new zone, such as 20G: install, clone, attach and import set it as 'zoneadm quota' does. If it is not set: none.",
         )
     }),
     later(PropertySpec {
