@@ -2,9 +2,11 @@
 //!
 //! A zone is looked up once, when its state file appears: the paths of its counters, and its
 //! settings. A sample then costs a pread of two or three open files per zone, and of some twenty if all
-//! counters are wanted. The files of IPC objects and of links are opened for each sample, because an
-//! open one would keep the namespace of a halted zone. inotify reports zones that start and end. A zone that begins to shut down is read at that moment, so that little of
-//! its use has to be estimated.
+//! counters are wanted and the zone has used CPU time since the sample before. Most counters of a zone
+//! whose processes all slept cannot have changed. The files of IPC objects and of links are opened for
+//! each sample, because an open one would keep the namespace of a halted zone. inotify reports zones
+//! that start and end. A zone that begins to shut down is read at that moment, so that little of its
+//! use has to be estimated.
 
 mod file;
 mod groups;
@@ -12,6 +14,7 @@ mod hits;
 mod host;
 mod ipc;
 mod parse;
+mod setting;
 pub(crate) mod wants;
 mod watch;
 mod zone;
@@ -140,11 +143,16 @@ impl Sampler {
             self.end(&name);
         }
         if self.wants.ipc {
-            let processes: Vec<i32> = self.zones.values().map(Zone::ipc_process).collect();
+            let zones = self.zones.values_mut();
+            let mut fresh: Vec<&mut Zone> = zones.filter(|zone| zone.is_fresh).collect();
+            let processes: Vec<i32> = fresh.iter().map(|zone| zone.ipc_process()).collect();
             let found = ipc::of(&processes, &mut self.buffer);
-            for (zone, ipc) in self.zones.values_mut().zip(found) {
+            for (zone, ipc) in fresh.iter_mut().zip(found) {
                 zone.last.ipc = ipc;
             }
+        }
+        for zone in self.zones.values_mut() {
+            zone.is_fresh = false;
         }
         let host = self
             .host

@@ -1,25 +1,30 @@
 //! Finds and reads the figures of an active zone.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use limits::ZoneCgroups;
-use model::brands::Family;
-use model::controls::{Controls, Dedicated};
+use model::controls::Controls;
 use model::{State, ZoneName};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use store::Root;
 use store::runtime::{Process, Runtime};
 
-use super::file::{Budget, File, Nothing};
+use super::file::{Budget, File, MAX_FILE_BYTES, Nothing, from_start};
 use super::groups::Groups;
 use super::hits::Counters;
 use super::parse;
+use super::setting::setting;
 use super::wants::Wants;
-use crate::sample::{Pressure, Pset, Setting, Stall, Traffic, ZoneSample};
+use crate::sample::{Pressure, Stall, Traffic, ZoneSample};
 
 /// Ticks per second of the times in /proc/PID/stat.
 const TICKS_PER_SECOND: u64 = 100;
+
+/// The time after which the pressure of a zone stays the same if no process of the zone has run and the
+/// pressure has not changed. The kernel adds the time of waiting to the total at least every 2 s.
+const PRESSURE_SETTLES_WITHIN: Duration = Duration::from_secs(5);
 
 /// The files that hold the memory figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,11 +49,19 @@ pub(super) struct Zone {
     pids: Option<PathBuf>,
     /// The group of v1 that counts disk traffic.
     blkio: Option<PathBuf>,
-    /// The folder of the zone's init in /proc.
-    init: PathBuf,
+    /// The folder of the zone's init in /proc. It keeps no namespace of the zone, and becomes empty
+    /// when the process ends. `None` if it is not open.
+    init: Option<OwnedFd>,
     files: Files,
     groups: Groups,
     counters: Counters,
+    /// True if the next sample reads all counters, even if no process of the zone has run.
+    must_read: bool,
+    /// True if the counters were read since the last sample; the sampler sets it to false when the
+    /// sample is complete.
+    pub is_fresh: bool,
+    /// The last time at which a process of the zone had run or the pressure had changed.
+    pressed: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -60,7 +73,6 @@ struct Files {
     pids: File,
     io: File,
     pressure: [File; 3],
-    net: File,
 }
 
 impl Zone {
@@ -104,7 +116,7 @@ impl Zone {
             setting: Arc::new(setting(name, &runtime, root, label)),
         };
         Some(Self {
-            init: PathBuf::from(format!("/proc/{}", runtime.init.pid)),
+            init: None,
             counters: Counters::find(&runtime.cgroups),
             groups: Groups::default(),
             runtime,
@@ -114,6 +126,9 @@ impl Zone {
             pids,
             blkio,
             files: Files::default(),
+            must_read: true,
+            is_fresh: false,
+            pressed: Duration::ZERO,
         })
     }
 
@@ -147,10 +162,11 @@ impl Zone {
         )
     }
 
-    /// Reads the settings of the zone again.
+    /// Reads the settings of the zone again. The next sample reads all counters.
     pub(super) fn review(&mut self, name: &ZoneName, root: &Root) {
         let label = self.last.setting.label.clone();
         let setting = setting(name, &self.runtime, root, label);
+        self.must_read = true;
         if *self.last.setting != setting {
             self.last.setting = Arc::new(setting);
         }
@@ -158,6 +174,12 @@ impl Zone {
 
     /// Reads the zone's figures into `last`. Returns false if the groups of the zone no longer
     /// exist; `last` then keeps the former figures.
+    ///
+    /// If the CPU time of the zone is still the same, no process of the zone has run. The counters
+    /// that only such a process changes then keep their values until the next [`Zone::review`]: the
+    /// numbers of processes and threads, locked memory, IPC objects, and limits that were reached.
+    /// Memory, disk and network traffic also change without them. A process that waits adds to the
+    /// pressure, but only after it has run, so a pressure that stands still is not read either.
     pub(super) fn read(
         &mut self,
         now: Duration,
@@ -166,6 +188,7 @@ impl Zone {
         buffer: &mut Vec<u8>,
     ) -> bool {
         let (files, last) = (&mut self.files, &mut self.last);
+        let former_usec = last.cpu_usec;
         match files.cpu.read(&self.v2, "cpu.stat", budget, buffer) {
             Ok(text) => match parse::keyed(text, "usage_usec") {
                 // A counter never decreases, whatever the kernel returns.
@@ -175,6 +198,9 @@ impl Zone {
             Err(_) => return false,
         }
         last.at = now;
+        // The CPU time is read first: a process that runs meanwhile shows in the next sample.
+        self.is_fresh |= self.must_read || last.cpu_usec != former_usec;
+        self.must_read = false;
         let mut number = |file: &mut File, folder: &Path, name: &str| match file
             .read(folder, name, budget, buffer)
         {
@@ -196,12 +222,12 @@ impl Zone {
             }
             Memory::None => {}
         }
-        if wants.counts {
+        if wants.counts && self.is_fresh {
             let pids = self.pids.as_deref();
             last.lwps = pids.and_then(|group| number(&mut files.pids, group, "pids.current"));
             last.processes = Some(self.groups.processes(&self.v2, budget, buffer));
         }
-        if wants.locked {
+        if wants.locked && self.is_fresh {
             let (group, key) = match &self.memory {
                 Memory::V1(group) => (group.as_path(), "total_unevictable"),
                 _ => (self.v2.as_path(), "unevictable"),
@@ -212,8 +238,13 @@ impl Zone {
                 .ok();
             last.locked = text.and_then(|text| parse::keyed(text, key));
         }
-        if wants.pressure {
-            last.pressure = pressure(&mut files.pressure, &self.v2, budget, buffer);
+        let is_calm = !self.is_fresh && now.saturating_sub(self.pressed) >= PRESSURE_SETTLES_WITHIN;
+        if wants.pressure && !is_calm {
+            let pressure = pressure(&mut files.pressure, &self.v2, budget, buffer);
+            if self.is_fresh || last.pressure != pressure {
+                self.pressed = now;
+            }
+            last.pressure = pressure;
         }
         if wants.disk {
             last.disk = disk(
@@ -225,17 +256,14 @@ impl Zone {
             );
         }
         if wants.network {
-            // The file is not kept open: it would keep the network of a halted zone, with its links,
-            // for as long as zonestat is stopped.
-            let mut none = Budget(0);
-            let net = &mut files.net;
-            let text = net.read(&self.init, "net/dev", &mut none, buffer).ok();
+            let file = open_links(&self.runtime.init, &mut self.init, budget);
+            let text = file.and_then(|file| from_start(&file, buffer, MAX_FILE_BYTES).ok());
             if let Some(links) = text.and_then(parse::links) {
                 last.network = Some(links.sum);
                 last.links = links.each;
             }
         }
-        if wants.hits {
+        if wants.hits && self.is_fresh {
             last.hits = Some(self.counters.read(budget, buffer));
         }
         true
@@ -250,6 +278,7 @@ impl Zone {
     pub(super) fn close(mut self, budget: &mut Budget) -> ZoneSample {
         self.groups.close(budget);
         self.counters.close(budget);
+        budget.0 += usize::from(self.init.is_some());
         let files = self.files;
         let [cpu, memory, io] = files.pressure;
         for mut file in [
@@ -259,7 +288,6 @@ impl Zone {
             files.memory_stat,
             files.pids,
             files.io,
-            files.net,
             cpu,
             memory,
             io,
@@ -268,6 +296,32 @@ impl Zone {
         }
         self.last
     }
+}
+
+/// Opens the list of the links of a zone. The list does not stay open: it would keep the network of a
+/// halted zone, with its links, for as long as zonestat is stopped. `folder` is the folder of the
+/// zone's init, which stays open if `budget` allows it: from there the way to the list is short.
+fn open_links(
+    init: &Process,
+    folder: &mut Option<OwnedFd>,
+    budget: &mut Budget,
+) -> Option<OwnedFd> {
+    let path = format!("/proc/{}", init.pid);
+    if folder.is_none() {
+        if let Some(left) = budget.0.checked_sub(1) {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            *folder = openat(CWD, &path, flags, Mode::empty()).ok();
+            if folder.is_some() {
+                budget.0 = left;
+            }
+        }
+    }
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    match folder {
+        Some(folder) => openat(folder, "net/dev", flags, Mode::empty()),
+        None => openat(CWD, path + "/net/dev", flags, Mode::empty()),
+    }
+    .ok()
 }
 
 /// Returns the caller's own part of the v2 tree: in a zone, all of the zone.
@@ -318,65 +372,6 @@ fn disk(
             let text = file.read(v2, "io.stat", budget, buffer).ok()?;
             parse::io_stat(text)
         }
-    }
-}
-
-/// Returns the settings of a zone: those from the kernel, and those that only the configuration
-/// has.
-fn setting(name: &ZoneName, runtime: &Runtime, root: &Root, label: Option<String>) -> Setting {
-    let asked = &runtime.controls;
-    let shown = ZoneCgroups::from_paths(&runtime.cgroups)
-        .map(|groups| groups.effective())
-        .unwrap_or_default();
-    let number = |cpus: Option<&Dedicated>| match cpus {
-        Some(Dedicated::Cpus(list)) => limits::CpuSet::parse(list).len() as u64,
-        _ => 0,
-    };
-    let pset = match (&shown.dedicated_cpu, &shown.pool) {
-        (Some(own), _) => {
-            let cpus = number(Some(own));
-            let (least, most) = match asked.dedicated_cpu {
-                Some(Dedicated::Count(least, most)) => (u64::from(least), u64::from(most)),
-                _ => (cpus, cpus),
-            };
-            Pset::Dedicated {
-                zone: name.to_string(),
-                cpus,
-                least,
-                most,
-            }
-        }
-        (None, Some(pool)) => Pset::Pool {
-            name: pool.name.clone(),
-            cpus: number(pool.wanted.as_ref()),
-        },
-        (None, None) => Pset::Default,
-    };
-    // Only root can read the running configuration.
-    let config = store::xml::load_running(root, name)
-        .or_else(|_| store::xml::load(root, name))
-        .ok();
-    let controls = Controls {
-        // A zone that sets no shares has one share, which reports do not show.
-        cpu_shares: asked.cpu_shares.map(|set| shown.cpu_shares.unwrap_or(set)),
-        swap: shown.swap.filter(|_| asked.swap.is_some()),
-        // One kernel limit serves two controls: the configuration tells which control was set.
-        max_processes: asked.max_processes,
-        max_lwps: match asked.max_lwps {
-            None if asked.max_processes.is_some() => None,
-            _ => shown.max_lwps,
-        },
-        io_priority: asked.io_priority,
-        locked: asked.locked,
-        ipc: asked.ipc,
-        dedicated_cpu: asked.dedicated_cpu.clone(),
-        ..shown
-    };
-    Setting {
-        label,
-        controls,
-        pset,
-        kernel: config.is_some_and(|config| config.family() == Family::Kz),
     }
 }
 
@@ -433,19 +428,77 @@ pub(super) mod tests {
         let (mut budget, mut buffer) = (Budget(50), Vec::new());
         let now = Duration::from_secs(60);
         assert!(zone.read(now, Wants::ALL, &mut budget, &mut buffer));
-        let seen = &zone.last;
+        let seen = zone.last.clone();
         assert_eq!((seen.cpu_usec, seen.at), (77, now));
         assert_eq!(seen.booted, Duration::from_millis(12_340));
         assert_eq!((seen.memory, seen.swap), (Some(4096), Some(1024)));
         assert_eq!((seen.locked, seen.processes), (Some(2), Some(3)));
         assert_eq!((seen.lwps, seen.pressure, seen.disk), (None, None, None));
+        // The runtime names this host's first process, whose links are known with and without
+        // descriptors that may stay open.
+        assert!(seen.network.is_some() && zone.init.is_some());
+        let mut init = None;
+        assert!(open_links(&zone.runtime.init, &mut init, &mut Budget(0)).is_some());
+        assert!(init.is_none());
+
+        // No process of the zone has run since, so the number of processes is not read again.
+        zone.is_fresh = false;
+        fs::write(v2.join("zone/deep/cgroup.procs"), "3\n4\n").unwrap();
+        assert!(zone.read(now, Wants::ALL, &mut budget, &mut buffer));
+        assert_eq!((zone.is_fresh, zone.last.processes), (false, Some(3)));
+        fs::write(v2.join("cpu.stat"), "usage_usec 78\n").unwrap();
+        assert!(zone.read(now, Wants::ALL, &mut budget, &mut buffer));
+        assert_eq!((zone.is_fresh, zone.last.processes), (true, Some(4)));
+        // A review finds a process that another moved into the zone.
+        zone.is_fresh = false;
+        fs::write(v2.join("zone/deep/cgroup.procs"), "3\n4\n5\n").unwrap();
+        zone.review(&name, &root);
+        assert!(zone.read(now, Wants::ALL, &mut budget, &mut buffer));
+        assert_eq!((zone.is_fresh, zone.last.processes), (true, Some(5)));
 
         // A counter that would decrease keeps its value.
         fs::write(v2.join("cpu.stat"), "usage_usec 70\n").unwrap();
         assert!(zone.read(now, Wants::default(), &mut budget, &mut buffer));
-        assert_eq!(zone.last.cpu_usec, 77);
+        assert_eq!(zone.last.cpu_usec, 78);
         zone.close(&mut budget);
         assert_eq!(budget.0, 50);
+    }
+
+    #[test]
+    fn a_pressure_that_stands_still_is_read_after_the_next_use_of_cpu_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let group = dir.path().to_owned();
+        let write = |total: u64| {
+            for name in ["cpu.pressure", "memory.pressure", "io.pressure"] {
+                fs::write(group.join(name), format!("some total={total}\n")).unwrap();
+            }
+        };
+        let used = |usec: u64| {
+            fs::write(group.join("cpu.stat"), format!("usage_usec {usec}\n")).unwrap();
+        };
+        used(1);
+        write(10);
+        let name: ZoneName = "web".parse().unwrap();
+        let root = Root::new(dir.path());
+        let mut zone = Zone::new(&name, runtime(vec![group.clone()]), &root, None).unwrap();
+        let (mut budget, mut buffer) = (Budget(50), Vec::new());
+        let mut seen = |second: u64| {
+            let now = Duration::from_secs(second);
+            assert!(zone.read(now, Wants::ALL, &mut budget, &mut buffer));
+            zone.is_fresh = false;
+            zone.last.pressure.unwrap().io.some_usec
+        };
+        assert_eq!(seen(1), 10);
+        // A process that waits for a disk for a long time does not run.
+        for second in 2..20 {
+            write(second * 100);
+            assert_eq!(seen(second), second * 100);
+        }
+        assert_eq!(seen(25), 1900);
+        write(2000);
+        assert_eq!(seen(26), 1900);
+        used(2);
+        assert_eq!(seen(27), 2000);
     }
 
     #[test]
