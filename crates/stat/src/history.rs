@@ -2,34 +2,102 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::interval::Interval;
+use crate::interval::{Interval, Row};
 use crate::resource::{Figures, Resource};
+use crate::sample::Traffic;
 
-/// The stored form of a point: CPUs in millionths, and bytes of memory.
+/// The stored form of a history.
 #[derive(Serialize, Deserialize)]
 struct Stored {
-    total: Vec<(u64, u64)>,
-    zones: std::collections::BTreeMap<String, Vec<(u64, u64)>>,
+    total: Vec<Point>,
+    zones: std::collections::BTreeMap<String, Vec<Point>>,
 }
 
-/// The resources that a zone used in an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Number of figures of a point.
+const FIGURES: usize = 6;
+
+/// Number of figures that are always stored: CPU and memory. Earlier releases stored no others.
+const ALWAYS_STORED: usize = 2;
+
+/// The resources that a zone used in an interval. The stored form is a list of the figures in this order,
+/// without zeros at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Vec<u64>", try_from = "Vec<u64>")]
 pub struct Point {
     /// CPUs in millionths.
     pub cpu: u64,
     /// Memory in bytes.
     pub memory: u64,
+    /// Bytes per second through links.
+    pub network: Traffic,
+    /// Bytes per second from and to disks.
+    pub disk: Traffic,
 }
 
 impl Point {
-    fn of(figures: &Figures) -> Self {
+    fn of(figures: &Figures, network: Traffic, disk: Traffic, elapsed: Duration) -> Self {
         Self {
             cpu: figures[Resource::Cpu].unwrap_or_default(),
             memory: figures[Resource::Physical].unwrap_or_default(),
+            network: per_second(network, elapsed),
+            disk: per_second(disk, elapsed),
         }
+    }
+}
+
+impl From<Point> for Vec<u64> {
+    fn from(point: Point) -> Self {
+        let (network, disk) = (point.network, point.disk);
+        let mut figures = vec![
+            point.cpu,
+            point.memory,
+            network.bytes_in,
+            network.bytes_out,
+            disk.bytes_in,
+            disk.bytes_out,
+        ];
+        while figures.len() > ALWAYS_STORED && figures.last() == Some(&0) {
+            figures.pop();
+        }
+        figures
+    }
+}
+
+impl TryFrom<Vec<u64>> for Point {
+    type Error = String;
+
+    fn try_from(mut figures: Vec<u64>) -> Result<Self, String> {
+        let count = figures.len();
+        if !(ALWAYS_STORED..=FIGURES).contains(&count) {
+            return Err(format!("a point has 2 to {FIGURES} figures, not {count}"));
+        }
+        figures.resize(FIGURES, 0);
+        Ok(Self {
+            cpu: figures[0],
+            memory: figures[1],
+            network: Traffic {
+                bytes_in: figures[2],
+                bytes_out: figures[3],
+            },
+            disk: Traffic {
+                bytes_in: figures[4],
+                bytes_out: figures[5],
+            },
+        })
+    }
+}
+
+/// Returns bytes per second for the bytes of an interval.
+fn per_second(bytes: Traffic, elapsed: Duration) -> Traffic {
+    let millis = elapsed.as_millis().max(1);
+    let rate = |bytes: u64| u64::try_from(u128::from(bytes) * 1000 / millis).unwrap_or(u64::MAX);
+    Traffic {
+        bytes_in: rate(bytes.bytes_in),
+        bytes_out: rate(bytes.bytes_out),
     }
 }
 
@@ -63,7 +131,15 @@ impl History {
             }
             points.push_back(point);
         };
-        push(&mut self.total, Point::of(&interval.total.figures));
+        // The global zone has the traffic of the host, which that of the zones passes through.
+        let zones = interval.rows.iter().filter(|row| row.id != 0);
+        let (network, disk) = zones.fold(<(Traffic, Traffic)>::default(), |sum, row| {
+            let (network, disk) = traffic(row);
+            (sum.0.plus(network), sum.1.plus(disk))
+        });
+        let elapsed = interval.elapsed;
+        let total = Point::of(&interval.total.figures, network, disk, elapsed);
+        push(&mut self.total, total);
         for row in &interval.rows {
             let points = self
                 .zones
@@ -71,7 +147,8 @@ impl History {
                 .or_insert_with(|| VecDeque::from(vec![Point::default(); before]));
             // A zone that the interval lists twice already has its point.
             if points.len() <= before {
-                push(points, Point::of(&row.used.figures));
+                let (network, disk) = traffic(row);
+                push(points, Point::of(&row.used.figures, network, disk, elapsed));
             }
         }
         let length = self.total.len();
@@ -94,22 +171,24 @@ impl History {
         self.zones.get(name).into_iter().flatten().copied()
     }
 
-    /// Returns the points of the total: all zones and the system.
+    /// Returns the points of the total: CPUs and memory of all zones and the system, and the traffic of
+    /// all zones except the global zone.
     pub fn total(&self) -> impl Iterator<Item = Point> + '_ {
         self.total.iter().copied()
     }
 
-    /// Returns the history as JSON: `{"total":[[cpu,memory],...],"zones":{"web":[...]}}`, the
-    /// oldest point first.
+    /// Returns the history as JSON, the oldest point first:
+    /// `{"total":[[cpu,memory,received,sent,read,written],...],"zones":{"web":[...]}}`. Zeros at the end
+    /// of a point are left out, except those of CPU and memory.
     #[must_use]
     pub fn write(&self) -> String {
-        let pairs = |points: &VecDeque<Point>| points.iter().map(|p| (p.cpu, p.memory)).collect();
+        let all = |points: &VecDeque<Point>| points.iter().copied().collect();
         let stored = Stored {
-            total: pairs(&self.total),
+            total: all(&self.total),
             zones: self
                 .zones
                 .iter()
-                .map(|(name, points)| (name.to_string(), pairs(points)))
+                .map(|(name, points)| (name.to_string(), all(points)))
                 .collect(),
         };
         // Plain data can always be converted to JSON.
@@ -124,15 +203,12 @@ impl History {
         let length = stored.total.len();
         let mut history = Self::new(most);
         let skipped = length.saturating_sub(history.most);
-        let points = |pairs: Vec<(u64, u64)>| -> VecDeque<Point> {
-            let pairs = pairs.into_iter().skip(skipped);
-            pairs.map(|(cpu, memory)| Point { cpu, memory }).collect()
-        };
-        for (name, pairs) in stored.zones {
-            if pairs.len() != length {
+        let points = |all: Vec<Point>| all.into_iter().skip(skipped).collect();
+        for (name, all) in stored.zones {
+            if all.len() != length {
                 return None;
             }
-            history.zones.insert(name.into(), points(pairs));
+            history.zones.insert(name.into(), points(all));
         }
         history.total = points(stored.total);
         Some(history)
@@ -151,11 +227,18 @@ impl History {
     }
 }
 
+/// Returns the bytes of a zone through its links, and those from and to disks.
+fn traffic(row: &Row) -> (Traffic, Traffic) {
+    (
+        row.network.unwrap_or_default(),
+        row.disk.unwrap_or_default(),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interval::{Row, Use};
-    use std::time::Duration;
+    use crate::interval::Use;
 
     fn interval(zones: &[(&str, u64)]) -> Interval {
         let rows = zones.iter().map(|(name, cpu)| {
@@ -199,6 +282,49 @@ mod tests {
         assert_eq!((cpu(&short, "a"), short.len()), (vec![2], 1));
         for bad in ["", "{}", "{\"total\":[[1,2]],\"zones\":{\"a\":[]}}"] {
             assert!(History::read(bad, 9).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn traffic_is_in_bytes_per_second_and_the_total_has_that_of_the_zones() {
+        let mut minute = interval(&[("global", 1), ("web", 2), ("db", 3)]);
+        minute.elapsed = Duration::from_secs(60);
+        let traffic = |bytes_in, bytes_out| {
+            Some(Traffic {
+                bytes_in,
+                bytes_out,
+            })
+        };
+        minute.rows[0].id = 0;
+        minute.rows[0].network = traffic(99_000, 99_000);
+        minute.rows[1].network = traffic(6_000, 600);
+        minute.rows[1].disk = traffic(0, 120);
+        minute.rows[2].network = traffic(60, 0);
+        let mut history = History::new(9);
+        history.add(&minute);
+        let text = history.write();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            json["zones"]["web"][0],
+            serde_json::json!([2, 0, 100, 10, 0, 2])
+        );
+        assert_eq!(json["zones"]["db"][0], serde_json::json!([3, 0, 1]));
+        assert_eq!(json["total"][0], serde_json::json!([0, 0, 101, 10, 0, 2]));
+        assert_eq!(History::read(&text, 9).unwrap().write(), text);
+    }
+
+    #[test]
+    fn a_history_of_an_earlier_release_is_read() {
+        let text = "{\"total\":[[5,6]],\"zones\":{\"a\":[[1,2]]}}";
+        let history = History::read(text, 9).unwrap();
+        let point = history.zone("a").next().unwrap();
+        assert_eq!(
+            (point.cpu, point.memory, point.disk),
+            (1, 2, Traffic::default())
+        );
+        for bad in ["[1]", "[1,2,3,4,5,6,7]", "[1,-2]", "7"] {
+            let text = format!("{{\"total\":[{bad}],\"zones\":{{}}}}");
+            assert!(History::read(&text, 9).is_none(), "{bad}");
         }
     }
 
