@@ -16,4 +16,4 @@ mod view;
 pub use cib::{BadCib, has_id, with_failover};
 pub use failover::{Failover, group_id, storage_id, zone_id};
 pub use fence::Device;
-pub use view::{BadView, Node, Place, View};
+pub use view::{BadView, Fencing, Node, Place, View};

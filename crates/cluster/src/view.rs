@@ -15,6 +15,17 @@ pub struct Node {
     pub online: bool,
     /// The host takes no resources.
     pub standby: bool,
+    /// The host is no member, and Pacemaker does not fear that it still runs: it was fenced or left.
+    pub down: bool,
+}
+
+/// A host that Pacemaker has fenced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fencing {
+    /// Name of the host.
+    pub host: String,
+    /// Time of the end of the operation, in seconds since 1970.
+    pub completed: u64,
 }
 
 /// A zone that Pacemaker runs.
@@ -41,6 +52,8 @@ pub struct View {
     pub nodes: Vec<Node>,
     /// The failover zones.
     pub zones: Vec<Place>,
+    /// Fence operations that succeeded and that switched a host off.
+    pub fencings: Vec<Fencing>,
 }
 
 /// Output that is no view.
@@ -61,7 +74,8 @@ pub enum BadView {
 }
 
 impl View {
-    /// Reads the output of `crm_mon -1 -r --output-as=xml`.
+    /// Reads the output of `crm_mon -1 -r --output-as=xml`. Times of fence operations are taken only from output that was
+    /// made with `TZ=UTC`.
     ///
     /// # Errors
     /// Fails if the text is too long, is not XML, or has no summary of a cluster.
@@ -85,6 +99,7 @@ impl View {
                         ("resource", _) => in_zone = view.take_resource(start)?,
                         ("node", Some("resource")) if in_zone => view.take_place(start)?,
                         ("node", Some("nodes")) => view.take_node(start)?,
+                        ("fence_event", _) => view.take_fencing(start)?,
                         ("current_dc", _) => view.quorum = is_true(start, "with_quorum")?,
                         ("cluster_options", _) => {
                             view.fencing = is_true(start, "stonith-enabled")?;
@@ -119,17 +134,38 @@ impl View {
         self.zones.iter().find(|place| place.zone == name)
     }
 
+    /// Returns true if Pacemaker has fenced the host at or after a time in seconds since 1970, and the host has not joined
+    /// again. Without a majority or with fencing switched off, nothing is proven.
+    pub fn is_fenced(&self, host: &str, since: u64) -> bool {
+        let is_down = self.nodes.iter().any(|node| node.name == host && node.down);
+        let mut fencings = self.fencings.iter();
+        let fenced = fencings.any(|one| one.host == host && one.completed >= since);
+        self.quorum && self.fencing && is_down && fenced
+    }
+
+    fn take_fencing(&mut self, start: &BytesStart<'_>) -> Result<(), BadView> {
+        let action = value(start, "action")?.unwrap_or_default();
+        let is_done = value(start, "status")?.as_deref() == Some("success");
+        let completed = value(start, "completed")?.and_then(|text| utc(&text));
+        if let (true, "off" | "reboot", Some(completed), Some(host)) =
+            (is_done, action.as_str(), completed, value(start, "target")?)
+        {
+            self.fencings.push(Fencing { host, completed });
+        }
+        Ok(())
+    }
+
     fn take_node(&mut self, start: &BytesStart<'_>) -> Result<(), BadView> {
         // Guests and remote nodes are no hosts.
         if value(start, "type")?.as_deref().unwrap_or("member") != "member" {
             return Ok(());
         }
+        let is_sure = !is_true(start, "unclean")? && !is_true(start, "pending")?;
         self.nodes.push(Node {
             name: value(start, "name")?.unwrap_or_default(),
-            online: is_true(start, "online")?
-                && !is_true(start, "unclean")?
-                && !is_true(start, "pending")?,
+            online: is_true(start, "online")? && is_sure,
             standby: is_true(start, "standby")?,
+            down: value(start, "online")?.as_deref() == Some("false") && is_sure,
         });
         Ok(())
     }
@@ -156,6 +192,41 @@ impl View {
         }
         Ok(())
     }
+}
+
+/// Reads a time in UTC, such as `2026-11-26 02:19:30Z`, with or without a part of a second. Returns the seconds since
+/// 1970, or `None` for any other text.
+fn utc(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let zones = ["Z", "+00:00", "+0000", "UTC"];
+    let text = zones.iter().find_map(|zone| text.strip_suffix(zone))?;
+    let (date, time) = text.trim_end().split_once([' ', 'T'])?;
+    let time = time.split('.').next()?;
+    let numbers = |text: &str, separator: char| -> Option<[u64; 3]> {
+        let parts: Vec<&str> = text.split(separator).collect();
+        let parts: [&str; 3] = parts.try_into().ok()?;
+        let mut numbers = [0; 3];
+        for (number, part) in numbers.iter_mut().zip(parts) {
+            let is_plain =
+                (1..=4).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+            *number = part.parse().ok().filter(|_| is_plain)?;
+        }
+        Some(numbers)
+    };
+    let ([year, month, day], [hour, minute, second]) = (numbers(date, '-')?, numbers(time, ':')?);
+    let is_date = year >= 1970 && (1..=12).contains(&month) && (1..=31).contains(&day);
+    if !is_date || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    // Years begin in March, so that the leap day is the last day of a year.
+    let (year, month) = if month < 3 {
+        (year - 1, month + 9)
+    } else {
+        (year, month - 3)
+    };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
+    let since_1970 = days.checked_sub(719_468)?;
+    Some(since_1970 * 86_400 + hour * 3600 + minute * 60 + second)
 }
 
 fn is_true(start: &BytesStart<'_>, key: &str) -> Result<bool, BadView> {
@@ -194,6 +265,77 @@ mod tests {
         let db = view.zone("db").unwrap();
         assert!(db.hosts.is_empty() && db.failed && db.role == "Stopped");
         assert_eq!(view.zones.len(), 2);
+    }
+
+    /// Pacemaker 2.1.5 after it has fenced c.
+    fn fenced(change: &[(&str, &str)]) -> View {
+        let mut text = r#"<pacemaker-result><summary><current_dc name="a" with_quorum="true"/>
+            <cluster_options stonith-enabled="true"/></summary>
+            <nodes><node name="a" online="true" unclean="false" pending="false" type="member"/>
+            <node name="c" online="false" unclean="false" pending="false" expected_up="false" type="member"/></nodes>
+            <fence_history><fence_event action="reboot" target="c" client="pacemaker-controld.155" origin="b" status="success"
+            delegate="a" completed="2026-11-26 02:19:30Z"/></fence_history></pacemaker-result>"#
+            .to_owned();
+        for (from, to) in change {
+            assert!(text.contains(from), "{from}");
+            text = text.replace(from, to);
+        }
+        View::read(&text).unwrap()
+    }
+
+    #[test]
+    fn a_host_is_fenced_only_with_proof() {
+        // 2026-11-26 02:19:30 UTC.
+        const COMPLETED: u64 = 1_795_659_570;
+        let view = fenced(&[]);
+        assert!(view.is_fenced("c", COMPLETED) && view.is_fenced("c", COMPLETED - 60));
+        assert!(fenced(&[("\"reboot\"", "\"off\"")]).is_fenced("c", COMPLETED));
+        // Too old, or another host.
+        assert!(!view.is_fenced("c", COMPLETED + 1) && !view.is_fenced("a", COMPLETED));
+        for change in [
+            ("success", "failed"),
+            ("success", "pending"),
+            ("\"reboot\"", "\"on\""),
+            ("target=\"c\"", "target=\"b\""),
+            // Times of another time zone, and no times.
+            ("02:19:30Z", "02:19:30 +02:00"),
+            ("02:19:30Z", "02:19:30"),
+            ("02:19:30Z", "Z"),
+            ("completed=", "done="),
+            // The host is back, or may be.
+            ("online=\"false\"", "online=\"true\""),
+            ("online=\"false\"", ""),
+            (
+                "unclean=\"false\" pending=\"false\" expected",
+                "unclean=\"true\" pending=\"false\" expected",
+            ),
+            ("pending=\"false\" expected", "pending=\"true\" expected"),
+            ("with_quorum=\"true\"", "with_quorum=\"false\""),
+            ("stonith-enabled=\"true\"", "stonith-enabled=\"false\""),
+        ] {
+            assert!(!fenced(&[change]).is_fenced("c", COMPLETED), "{change:?}");
+        }
+    }
+
+    #[test]
+    fn reads_times_in_utc() {
+        assert_eq!(utc("1970-01-01 00:00:00Z"), Some(0));
+        assert_eq!(utc("2000-02-29 23:59:59.123456 +00:00"), Some(951_868_799));
+        assert_eq!(utc("2026-11-26T02:19:30+0000"), Some(1_795_659_570));
+        for wrong in [
+            "",
+            "Z",
+            "2026-11-26 02:19:30 +01:00",
+            "2026-13-26 02:19:30Z",
+            "2026-11-26 24:19:30Z",
+            "1969-12-31 23:59:59Z",
+            "2026-11 02:19:30Z",
+            "99999-01-01 00:00:00Z",
+            "2026-+1-01 00:00:00Z",
+            "2026-11-26 02:19Z",
+        ] {
+            assert_eq!(utc(wrong), None, "{wrong}");
+        }
     }
 
     #[test]
