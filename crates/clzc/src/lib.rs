@@ -10,6 +10,7 @@
 //! | `memory` | the store of the sessions in `shell` |
 //! | `document` | the file of a zone cluster, which each host keeps |
 //! | `edit` | the commands of zonecfg that change one configuration into another |
+//! | `fence` | the fence requests of a zone about other nodes of its zone cluster |
 //! | `report` | the view of one host, and the choice of the newest configuration |
 //! | `remote` | commands for hosts, and their outcomes |
 //! | `ring` | the configuration of corosync in the zones |
@@ -18,6 +19,7 @@
 mod config;
 mod document;
 mod edit;
+mod fence;
 mod memory;
 mod remote;
 mod report;
@@ -28,6 +30,7 @@ mod show;
 pub use config::{MAX_NODES, Node, ZoneCluster, is_host_name};
 pub use document::{BadDocument, Document, KEY_BYTES, Version};
 pub use edit::edit;
+pub use fence::{FenceAction, FenceRefused, FenceRequest, Power};
 pub use memory::{NoTemplates, Templates, read_script};
 pub use remote::{Order, Outcome, Remote, Stream, everywhere, quoted};
 pub use report::{Conflict, HostReport, Newest, Reported, newest};
