@@ -1,4 +1,5 @@
-//! The audit record of labels: one line to the system's log for each event of a zone with a label.
+//! The audit record: one line to the system's log for each event of a zone with a label, and for each
+//! fence request of a zone.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -40,7 +41,16 @@ pub fn record(
     label: Option<Label>,
     refused: Option<&str>,
 ) {
-    let line = line(event, zone, label, refused, own_uid());
+    send(root, &line(event, zone, label, refused, own_uid()));
+}
+
+/// Writes one line about a fence request of a zone to the system's log. `failed` is the reason if the
+/// request was refused or failed. Without a log on this host, nothing is written.
+pub fn record_fence(root: &Root, zone: &ZoneName, request: &str, failed: Option<&str>) {
+    send(root, &fence_line(zone, request, failed));
+}
+
+fn send(root: &Root, line: &str) {
     let send = || -> std::io::Result<()> {
         let socket = UnixDatagram::unbound()?;
         // A log that does not read must not stop the zone.
@@ -68,10 +78,24 @@ fn line(
         "<{PRIORITY}>zones: event={event} zone={zone} label={label} uid={uid} result={result}"
     );
     if let Some(why) = refused {
-        let why: String = why.chars().take(400).collect();
-        line.push_str(&format!(" why=\"{}\"", why.escape_debug()));
+        line.push_str(&format!(" why={}", in_quotes(why)));
     }
     line
+}
+
+fn fence_line(zone: &ZoneName, request: &str, failed: Option<&str>) -> String {
+    let request = in_quotes(request);
+    let result = match failed {
+        None => "result=ok".to_owned(),
+        Some(why) => format!("result=failed why={}", in_quotes(why)),
+    };
+    format!("<{PRIORITY}>zones: event=fence zone={zone} request={request} {result}")
+}
+
+/// Returns the first 400 characters of a text, on one line and in quotes.
+fn in_quotes(text: &str) -> String {
+    let text: String = text.chars().take(400).collect();
+    format!("\"{}\"", text.escape_debug())
 }
 
 #[cfg(test)]
@@ -96,6 +120,20 @@ mod tests {
             format!(
                 "<85>zones: event=boot zone=web label=0x0004-08-68 uid={uid} result=refused why=\"a\\nb \\\"c\\\"\""
             )
+        );
+    }
+
+    #[test]
+    fn a_fence_request_is_one_line_whatever_the_zone_wrote() {
+        let zone: ZoneName = "pg".parse().unwrap();
+        assert_eq!(
+            fence_line(&zone, "off pg2", None),
+            "<85>zones: event=fence zone=pg request=\"off pg2\" result=ok"
+        );
+        let line = fence_line(&zone, "a\"\nb", Some("refused\n"));
+        assert_eq!(
+            line,
+            "<85>zones: event=fence zone=pg request=\"a\\\"\\nb\" result=failed why=\"refused\\n\""
         );
     }
 
