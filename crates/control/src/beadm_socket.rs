@@ -1,8 +1,9 @@
-//! The socket inside a zone through which `beadm` sends packets to zoneadmd: its protocol, for both
-//! sides.
+//! The socket inside a zone through which `beadm` and `fence_zone` send packets to zoneadmd: its
+//! protocol, for both sides.
 //!
-//! A request is one packet: the words of a command line, separated by spaces. The answer is several
-//! packets. Each begins with a letter: `o` for a part of standard output, `e` for a part of
+//! A request is one packet: the words of a command line, separated by spaces. A request that begins
+//! with the word [`FENCE`] is about other nodes of the zone's cluster; all others are about boot
+//! environments. The answer is several packets. Each begins with a letter: `o` for a part of standard output, `e` for a part of
 //! standard error, `x` for the exit status in the last packet. A request does not name its zone,
 //! because every zone has a socket of its own.
 
@@ -22,6 +23,9 @@ use rustix::process::umask;
 pub const SOCKET: &str = "/dev/zone-beadm";
 
 pub use host::spawn::INSIDE;
+
+/// The first word of a fence request.
+pub const FENCE: &str = "fence";
 
 /// Maximum length of a request, in bytes.
 pub const MAX_REQUEST: usize = 1024;

@@ -1,9 +1,10 @@
-//! Answers a zone's requests about its own boot environments.
+//! Answers a zone's requests about its own boot environments, and about the other nodes of its zone
+//! cluster.
 //!
 //! The zone's root user may be hostile. zoneadmd handles one request at a time. After each answer
 //! it pauses for as long as the answer took, so that the requests of a zone use at most half of one
 //! processor. If a zone sends many requests, they wait in the socket's short queue. A separate
-//! `zoneadm beadm --inside` does the work; zoneadmd only waits for its end.
+//! `zoneadm beadm --inside` or `clzonecluster --fence` does the work; zoneadmd only waits for its end.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -17,11 +18,15 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 use sys::process::Child;
 
 use crate::error::BeadmError;
-use control::beadm_socket::{Answer, MAX_ANSWER, MAX_REQUEST, read_request};
+use control::beadm_socket::{Answer, FENCE, MAX_ANSWER, MAX_REQUEST, read_request};
 use host::{Host, flatten, spawn};
 
 /// Minimum interval between two requests, which allows five requests a second.
 const MIN_REQUEST_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Pause after a fence request. Such a request waits for another host most of the time, so a pause as
+/// long as the request would only delay the fencing of a second node.
+const FENCE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Timeout for a connection to send its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -51,9 +56,44 @@ enum Stage {
 
 #[derive(Debug)]
 struct Work {
+    kind: Kind,
     child: Child,
     output: File,
     errors: File,
+}
+
+/// The subject of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The zone's own boot environments.
+    Environments,
+    /// The other nodes of the zone's cluster.
+    Fence,
+}
+
+impl Kind {
+    /// Returns the kind of a request, and the words for the command that does the work.
+    fn of(words: &[String]) -> (Self, &[String]) {
+        match words.split_first() {
+            Some((word, rest)) if word == FENCE => (Self::Fence, rest),
+            _ => (Self::Environments, words),
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Environments => "beadm",
+            Self::Fence => FENCE,
+        }
+    }
+
+    /// Returns the pause after a request that took this time.
+    fn pause(self, took: Duration) -> Duration {
+        match self {
+            Self::Environments => MIN_REQUEST_INTERVAL.max(took),
+            Self::Fence => FENCE_PAUSE,
+        }
+    }
 }
 
 impl Requests {
@@ -100,8 +140,9 @@ impl Requests {
             Stage::Asked(client, _) if spoke => self.hear(host, zone, client, now),
             Stage::Asked(_, until) if until <= now => Stage::Idle(now + MIN_REQUEST_INTERVAL),
             Stage::Works(client, work, began) if spoke => {
+                let pause = work.kind.pause(began.elapsed());
                 work.answer(&client);
-                Stage::Idle(now + MIN_REQUEST_INTERVAL.max(began.elapsed()))
+                Stage::Idle(now + pause)
             }
             other => other,
         };
@@ -126,19 +167,26 @@ impl Requests {
         // The socket's permissions also admit only the zone's root, but the zone's root can change
         // these permissions.
         if !sys::peer::peer(client.as_fd()).is_ok_and(|peer| peer.uid == self.owner) {
-            return refuse(&client, "only root of the zone may do that", now);
+            return refuse(
+                &client,
+                Kind::Environments,
+                "only root of the zone may do that",
+                now,
+            );
         }
         let words = match read_request(&packet[..length]) {
             Ok(words) => words,
-            Err(why) => return refuse(&client, why, now),
+            Err(why) => return refuse(&client, Kind::Environments, why, now),
         };
+        let kind = Kind::of(&words).0;
         match Work::begin(host, zone, &words) {
             Ok(work) => Stage::Works(client, work, now),
             Err(why) => {
-                let text = format!("beadm: {}", flatten(&why));
+                let text = format!("{}: {}", kind.name(), flatten(&why));
                 control::log::message(&host.root, zone, &text);
                 refuse(
                     &client,
+                    kind,
                     "could not be started; the zone's log says why",
                     now,
                 )
@@ -147,10 +195,10 @@ impl Requests {
     }
 }
 
-fn refuse(client: &OwnedFd, why: &str, now: Instant) -> Stage {
-    Answer::Errors(format!("beadm: {why}.\n").into_bytes()).send(client);
+fn refuse(client: &OwnedFd, kind: Kind, why: &str, now: Instant) -> Stage {
+    Answer::Errors(format!("{}: {why}.\n", kind.name()).into_bytes()).send(client);
     Answer::Exit(1).send(client);
-    Stage::Idle(now + MIN_REQUEST_INTERVAL)
+    Stage::Idle(now + kind.pause(Duration::ZERO))
 }
 
 impl Work {
@@ -161,8 +209,14 @@ impl Work {
                 .map_err(|errno| BeadmError::File(errno.into()))
         };
         let (output, errors) = (file("output")?, file("errors")?);
-        let child = spawn::beadm(host, zone, words, &output, &errors)?;
+        let (kind, words) = Kind::of(words);
+        let start = match kind {
+            Kind::Environments => spawn::beadm,
+            Kind::Fence => spawn::fence,
+        };
+        let child = start(host, zone, words, &output, &errors)?;
         Ok(Self {
+            kind,
             child,
             output,
             errors,
@@ -195,5 +249,33 @@ fn pieces(mut file: File) -> Vec<Vec<u8>> {
     match read {
         Ok(_) => text.chunks(MAX_ANSWER - 1).map(<[u8]>::to_vec).collect(),
         Err(_) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn only_the_first_word_makes_a_fence_request() {
+        assert_eq!(
+            Kind::of(&words("fence off pg2")),
+            (Kind::Fence, &words("off pg2")[..])
+        );
+        assert_eq!(Kind::of(&words("fence")), (Kind::Fence, &[][..]));
+        let create = words("create fence");
+        assert_eq!(Kind::of(&create), (Kind::Environments, &create[..]));
+    }
+
+    #[test]
+    fn a_second_node_is_fenced_a_second_after_the_first() {
+        let long = Duration::from_secs(50);
+        assert_eq!(Kind::Fence.pause(long), FENCE_PAUSE);
+        assert_eq!(Kind::Fence.pause(Duration::ZERO), FENCE_PAUSE);
+        assert_eq!(Kind::Environments.pause(long), long);
     }
 }

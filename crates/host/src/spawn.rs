@@ -133,6 +133,23 @@ pub fn beadm(
     start(host, "zoneadm", &arguments, None, output, errors, &[])
 }
 
+/// The option of `clzonecluster` for a fence request of a zone. Only zoneadmd calls it.
+pub const FENCE: &str = "--fence";
+
+/// Starts `clzonecluster --fence zone words`, for a fence request from inside the zone.
+pub fn fence(
+    host: &Host,
+    zone: &ZoneName,
+    words: &[String],
+    output: &File,
+    errors: &File,
+) -> Result<Child, Error> {
+    let mut arguments = vec![FENCE, zone.as_str()];
+    arguments.extend(words.iter().map(String::as_str));
+    let (output, errors) = (Some(output), Some(errors));
+    start(host, "clzonecluster", &arguments, None, output, errors, &[])
+}
+
 fn start(
     host: &Host,
     name: &str,

@@ -1,8 +1,8 @@
-//! The errors of requests about boot environments.
+//! The errors of requests from inside a zone.
 
 use std::io;
 
-/// The reason why `zoneadm beadm` was not started for a zone.
+/// The reason why `zoneadm beadm` or `clzonecluster --fence` was not started for a zone.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BeadmError {
