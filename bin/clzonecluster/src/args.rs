@@ -112,6 +112,8 @@ pub enum Command {
     Cluster(Request),
     /// A command for this host: the action, the zone cluster, and more words.
     Local(String, ZoneName, Vec<String>),
+    /// A fence request of the zone of this host: the zone cluster, and the words that the zone sent.
+    Fence(ZoneName, Vec<String>),
 }
 
 /// A command for all hosts.
@@ -148,10 +150,15 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
         let takes = |letter: char| "nfadixZm".contains(letter);
         match argument {
             Short('?' | 'h') | Long("help") => return Ok(None),
-            Long("local") if words.is_empty() && options.is_empty() => {
+            Long(option @ ("local" | "fence")) if words.is_empty() && options.is_empty() => {
+                let is_local = option == "local";
                 let rest: Result<Vec<String>, _> =
                     parser.raw_args()?.map(|word| word.into_string()).collect();
-                return local(&rest.ok().context("--local: expected plain words")?).map(Some);
+                let rest = rest.ok().context("expected plain words")?;
+                return match is_local {
+                    true => local(&rest).map(Some),
+                    false => fence(&rest).map(Some),
+                };
             }
             Long("from") => options.push(("from", parser.value()?.string()?)),
             Short('F') => options.push(("F", String::new())),
@@ -250,6 +257,13 @@ fn local(words: &[String]) -> anyhow::Result<Command> {
     Ok(Command::Local(action.clone(), name.parse()?, rest.to_vec()))
 }
 
+fn fence(words: &[String]) -> anyhow::Result<Command> {
+    let [name, rest @ ..] = words else {
+        bail!("--fence: expected the name of a zone cluster");
+    };
+    Ok(Command::Fence(name.parse()?, rest.to_vec()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,8 +301,18 @@ mod tests {
     }
 
     #[test]
+    fn words_of_a_fence_request_are_no_options() {
+        let rest = ["off", "-F", "--local"].map(str::to_owned).to_vec();
+        let expected = Command::Fence("pg".parse().unwrap(), rest);
+        let words = ["--fence", "pg", "off", "-F", "--local"];
+        assert_eq!(parsed(&words).unwrap(), Some(expected));
+    }
+
+    #[test]
     fn refuses_wrong_command_lines() {
-        let wrong: [&[&str]; 11] = [
+        let wrong: [&[&str]; 13] = [
+            &["--fence"],
+            &["--fence", "../pg", "off"],
             &[],
             &["fly", "pg"],
             &["boot"],

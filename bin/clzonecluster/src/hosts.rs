@@ -24,6 +24,18 @@ const SSH: &[&str] = &[
     "-oControlPersist=60",
     "-oControlPath=/run/zones/clusters/ssh-%C",
 ];
+/// Options of ssh for fencing: a connection of its own, because one that was made before the host died would
+/// take longer to fail.
+const SSH_ALONE: &[&str] = &[
+    "ssh",
+    "-T",
+    "-oBatchMode=yes",
+    "-oConnectTimeout=5",
+    "-oServerAliveInterval=5",
+    "-oServerAliveCountMax=2",
+    "-oControlMaster=no",
+    "-oControlPath=none",
+];
 /// Folder of the connections.
 const CONTROL_FOLDER: &str = "/run/zones/clusters";
 /// Status of ssh if the connection fails.
@@ -50,6 +62,14 @@ impl Ssh {
         Self {
             own: own_name(),
             shell,
+        }
+    }
+
+    /// Returns a way for one command, without a connection that others share.
+    pub fn alone() -> Self {
+        Self {
+            own: own_name(),
+            shell: SSH_ALONE.iter().map(OsString::from).collect(),
         }
     }
 

@@ -11,7 +11,7 @@ use clzc::{Document, HostReport, Outcome, ZoneCluster};
 use model::{Config, ZoneName};
 use store::Root;
 
-use crate::spawn;
+use crate::{fence, spawn};
 
 /// Maximum size of a file of a zone cluster, in bytes.
 const MAX_BYTES: u64 = 4 << 20;
@@ -139,6 +139,12 @@ pub fn act(action: &str, name: &ZoneName, rest: &[String]) -> anyhow::Result<i32
         }
         ("forget", []) => files.forget(name)?,
         ("apply", [host]) => apply(&files, name, host)?,
+        ("fence", [host, hostname, action, from]) => {
+            println!(
+                "{}",
+                fence::here(&files, name, host, hostname, action, from)?.word()
+            );
+        }
         ("install" | "clone", [host, words @ ..]) => {
             return install(&files, name, host, action, words);
         }
@@ -147,7 +153,8 @@ pub fn act(action: &str, name: &ZoneName, rest: &[String]) -> anyhow::Result<i32
     Ok(0)
 }
 
-fn call(
+/// Runs a program of this project or of the system. Returns its exit status, output and errors.
+pub fn call(
     program: &str,
     words: &[&str],
     input: &str,
@@ -175,7 +182,7 @@ fn call(
 }
 
 /// Returns the state and the brand of the zone; empty texts if this host does not have it.
-fn zone(name: &ZoneName) -> anyhow::Result<(String, String)> {
+pub fn zone(name: &ZoneName) -> anyhow::Result<(String, String)> {
     let (status, output, errors) = call("zoneadm", &["list", "-cp"], "", CONFIG_TIMEOUT)?;
     ensure!(status == 0, "zoneadm list: {}", errors.trim());
     Ok(state_of(&output, name.as_str()).unwrap_or_default())

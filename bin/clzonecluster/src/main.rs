@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `args` | the command line |
 //! | `fault` | the exit statuses |
+//! | `fence` | fence requests of zones |
 //! | `spawn` | runs a program with a time limit |
 //! | `hosts` | runs commands on hosts, by ssh |
 //! | `local` | the part of this host: its file of a zone cluster, and its zone |
@@ -17,6 +18,7 @@ extern crate cli;
 mod args;
 mod configure;
 mod fault;
+mod fence;
 mod hosts;
 mod local;
 mod spawn;
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Command::Local(action, name, rest) => local::act(&action, &name, &rest)
             .map(|status| u8::try_from(status).unwrap_or(fault::FAILED))
             .map_err(fault::Fault::from),
+        Command::Fence(name, words) => Ok(fence::serve(&name, &words)),
         Command::Cluster(request) => verbs::act(&hosts::Ssh::new(), &request),
     };
     match done {
