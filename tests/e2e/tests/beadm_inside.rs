@@ -186,6 +186,29 @@ fn a_hostile_root_reaches_nothing_else() {
             "{words}: {said}"
         );
     }
+    // A zone that is no node of a zone cluster fences no zone. It learns no names either.
+    let stranger = "efence: this zone is no node of a zone cluster.\nx1";
+    for (words, answer) in [
+        ("fence off other", stranger),
+        ("fence list", stranger),
+        ("fence monitor", stranger),
+        ("fence reboot global", stranger),
+    ] {
+        assert_eq!(packet(&host, &format!("\"{words}\"")), answer, "{words}");
+    }
+    for words in [
+        "fence",
+        "fence off",
+        "fence off other -F",
+        "fence --local halt other",
+    ] {
+        let said = packet(&host, &format!("\"{words}\""));
+        assert!(
+            said.starts_with("efence: expected monitor, list,") && said.ends_with("x1"),
+            "{words}: {said}"
+        );
+    }
+    assert_eq!(host.state("other"), "installed");
     // A boot environment of another zone is not visible here.
     let _ = host.on("other", &["beadm", "create", "theirs"]).ok();
     let said = packet(&host, "\"activate theirs\"");

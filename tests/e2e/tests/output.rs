@@ -30,6 +30,8 @@ const PRINTING: &[(&str, &[&str])] = &[
     ("zoneimg", &["help"]),
     ("zoneimg", &["list", "-j"]),
     ("clzonecluster", &["--help"]),
+    ("fence_zone", &["--help"]),
+    ("fence_zone", &["-o", "metadata"]),
     ("zonecluster", &["--help"]),
     ("zonelabel", &["--help"]),
     ("zonelabel", &["plabel"]),
@@ -102,8 +104,13 @@ fn every_program_tells_that_its_output_is_lost_and_none_panics() {
         let mute = redirected(&host, program, words, ">/dev/full 2>/dev/full");
         assert_eq!(mute.code(), Some(1), "{mute:?}");
         let wrong = redirected(&host, program, &["--nonsense"], "2>/dev/full");
-        // clzonecluster has the exit statuses of Solaris Cluster.
-        let usage = if *program == "clzonecluster" { 3 } else { 2 };
+        let usage = match *program {
+            // The exit statuses of Solaris Cluster.
+            "clzonecluster" => 3,
+            // 2 tells that a node is off.
+            "fence_zone" => 1,
+            _ => 2,
+        };
         assert_eq!(wrong.code(), Some(usage), "{wrong:?}");
     }
 }

@@ -193,6 +193,29 @@ pub fn plain() -> Vec<Program> {
             other: None,
         },
         Program {
+            name: "fence_zone",
+            flags: vec![
+                flag(
+                    "-o",
+                    Some(Words(&[
+                        "off",
+                        "on",
+                        "reboot",
+                        "status",
+                        "list",
+                        "monitor",
+                        "metadata",
+                        "validate-all",
+                    ])),
+                    "the action",
+                ),
+                flag("-n", Some(Text), "the host name of the node's zone"),
+                flag("-v", None, "print each request"),
+            ],
+            operand: None,
+            other: None,
+        },
+        Program {
             name: "zonep2vchk",
             flags: vec![
                 flag("-b", None, "basic checks"),
