@@ -38,18 +38,20 @@ impl<'a> World<'a> {
     /// Fails if hosts have different configurations of the same generation.
     pub fn look(ssh: &'a Ssh, name: &ZoneName, more: &[String]) -> Result<Self, Fault> {
         let mut document = Files::new()?.read(name)?;
+        // The hosts of each configuration that was seen: a deleted one names no hosts.
+        let mut hosts: Vec<String> = Vec::new();
         for _ in 0..MAX_STEPS {
-            let mut hosts = document
+            let named = document
                 .as_ref()
                 .and_then(|one| one.cluster.as_ref())
                 .map(ZoneCluster::hosts)
                 .unwrap_or_default();
-            for host in more.iter().chain([&ssh.own().to_owned()]) {
+            for host in named.iter().chain(more).chain([&ssh.own().to_owned()]) {
                 if !hosts.contains(host) {
                     hosts.push(host.clone());
                 }
             }
-            let reports = ask(ssh, name, hosts);
+            let reports = ask(ssh, name, hosts.clone());
             let found = newest(name.as_str(), &reports).map_err(Fault::failed)?;
             let Some(found) = found else {
                 return Ok(Self {
