@@ -5,43 +5,10 @@ import random
 import time
 import traceback
 
+import zones
+from checks import Failure, Row, allow_ssh, clzc, configure_zones, expect, settle
 from hosts import NUMBERS
 from world import ZONES
-
-# Seconds in which the application is back, on an idle machine. A lane beside others may miss them; a
-# zone that is not back at all, or twice, fails the lane.
-GOALS = {"planned move": 1.5, "host killed": 5.0, "init killed": 1.0}
-SETTLE_SECONDS = 1.5
-
-
-class Row:
-    """A line of the table."""
-
-    def __init__(self, event, back=None, gap=None, note=""):
-        self.event, self.back, self.gap, self.note = event, back, gap, note
-
-    def __str__(self):
-        goal = GOALS.get(self.event)
-        text = "" if goal is None or self.back is None else f"{goal:.1f} {'met' if self.back <= goal else 'MISSED'}"
-        seconds = [f"{v:.2f}" if v is not None else "-" for v in (self.back, self.gap)]
-        return f"| {self.event:24} | {seconds[0]:>8} | {seconds[1]:>8} | {text:>10} | {self.note} |"
-
-
-class Failure(Exception):
-    """A case saw what must not be."""
-
-
-def expect(condition, text):
-    """Fails the case with the text unless the condition holds."""
-    if not condition:
-        raise Failure(text)
-
-
-def settle(world):
-    """Waits for a whole cluster that stays whole."""
-    world.wait_ready()
-    time.sleep(SETTLE_SECONDS)
-    return world.wait_ready()
 
 
 def another(host):
@@ -247,53 +214,8 @@ def split_brain(world):
     return Row("control: no fencing", back - began, None, f"agent told to take over: {seen} interleavings of {host} and {now_on} detected")
 
 
-ZONE_CLUSTER = """create
-set ip-type=exclusive
-add anet
-set linkname=net0
-set lower-link=br0
-end
-""" + "".join(f"""add node
-set physical-host=host{n}
-set hostname=pg{n}
-add anet
-set linkname=net0
-set allowed-address=10.66.0.{60 + n}/24
-end
-end
-""" for n in NUMBERS) + "commit\n"
-SSHD = """PermitRootLogin prohibit-password
-SetEnv PATH=/opt/zones/bin:/usr/sbin:/usr/bin:/sbin:/bin ZONES_CGROUP={cgroup}
-"""
 # Seconds in which ssh and the ring must work after a start.
 RING_SECONDS = 20.0
-
-
-def allow_ssh(world):
-    """Lets root of each host log in on the others. After a restart of a host, its process 1 starts sshd."""
-    keys = f"{world.hosts.shared}/closed/ssh"
-    os.makedirs(keys, exist_ok=True)
-    world.hosts.execute("host1", "[ -e /shared/closed/ssh/id ] || ssh-keygen -q -t ed25519 -N '' -f /shared/closed/ssh/id")
-    for number in NUMBERS:
-        with open(f"{keys}/sshd", "w", encoding="ascii") as file:
-            file.write(SSHD.format(cgroup=f"{world.hosts.cgroup}/host{number}"))
-        world.hosts.execute(f"host{number}", """set -e
-mkdir -p -m 700 /root/.ssh /run/sshd
-cp /shared/closed/ssh/id /root/.ssh/id_ed25519
-cp /shared/closed/ssh/id.pub /root/.ssh/authorized_keys
-chmod 600 /root/.ssh/*
-echo 'StrictHostKeyChecking accept-new' >/root/.ssh/config
-cp /shared/closed/ssh/sshd /etc/ssh/sshd_config.d/zones.conf
-ssh-keygen -A >/dev/null
-/usr/sbin/sshd
-""")
-
-
-def clzc(world, host, command, status=0):
-    """Runs clzonecluster on a host, expects its exit status, and returns what it printed."""
-    said = world.hosts.execute(host, f"clzonecluster {command}; echo status $?")
-    expect(said.endswith(f"status {status}\n"), f"{host}: clzonecluster {command}: expected status {status}: {said}")
-    return said
 
 
 def wait_ring(world, host, nodes):
@@ -314,10 +236,8 @@ START_RING = ("zlogin pg 'mkdir -p /var/lib/corosync /var/log/corosync;"
 def zone_cluster(world):
     settle(world)
     allow_ssh(world)
-    with open(f"{world.hosts.shared}/pg.clzc", "w", encoding="ascii") as file:
-        file.write(ZONE_CLUSTER)
     began = time.time()
-    clzc(world, "host1", "configure -f /shared/pg.clzc pg")
+    configure_zones(world)
     clzc(world, "host2", "verify pg")
     # A zone that was changed or deleted by hand gets the configuration of its node again.
     world.hosts.execute("host1", "zonecfg -z pg delete -F")
@@ -380,7 +300,7 @@ def zone_cluster(world):
                f"boot of 3 zones; {booting - began:.1f} s to configure and install; with a host down, 4 commands took {answered:.1f} s")
 
 
-def random_faults(world, count=20, seed=None):
+def random_faults(world, count=50, seed=None):
     seed = seed if seed is not None else int(time.time())
     draw = random.Random(seed)
     print(f"random faults: seed {seed}", flush=True)
@@ -404,7 +324,7 @@ def check_exclusive(world):
 
 # The control is the last: it leaves damaged storage behind.
 CASES = (ocf_tester, planned_move, init_killed, host_killed, link_cut, dead_fence, returning_host, configuration_drift, failover_command,
-         storage_late, zone_cluster)
+         storage_late, zone_cluster, zones.zone_cluster_clone, zones.zone_fencing)
 LONG_CASES = (random_faults,)
 
 

@@ -107,6 +107,8 @@ class Hosts:
         os.makedirs(agents, exist_ok=True)
         shutil.copy(f"{HERE}/../../cluster/ocf/Zone", f"{agents}/Zone")
         shutil.copy(f"{HERE}/fence_virtual_host", f"{root}/usr/sbin/fence_virtual_host")
+        # Zones that inherit /usr have this agent from their host.
+        shutil.copy(f"{self.programs}/fence_zone", f"{root}/usr/sbin/fence_zone")
         shutil.copy(f"{HERE}/node-init", f"{root}/usr/local/sbin/node-init")
         for folder in ("opt/zones/bin", "shared", "zones"):
             os.makedirs(f"{root}/{folder}", exist_ok=True)
