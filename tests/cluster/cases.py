@@ -5,6 +5,7 @@ import random
 import time
 import traceback
 
+import databases
 import zones
 from checks import Failure, Row, allow_ssh, clzc, configure_zones, expect, settle
 from hosts import NUMBERS
@@ -324,7 +325,8 @@ def check_exclusive(world):
 
 # The control is the last: it leaves damaged storage behind.
 CASES = (ocf_tester, planned_move, init_killed, host_killed, link_cut, dead_fence, returning_host, configuration_drift, failover_command,
-         storage_late, zone_cluster, zones.zone_cluster_clone, zones.zone_fencing)
+         storage_late, zone_cluster, zones.zone_cluster_clone, zones.zone_fencing, databases.postgres_failover,
+         databases.postgres_replicated)
 LONG_CASES = (random_faults,)
 
 

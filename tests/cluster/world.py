@@ -12,9 +12,10 @@ from hosts import HERE, NUMBERS, Hosts, run
 
 # Zones, the host on which each prefers to run, and its address.
 ZONES = {"web": "host1", "db": "host2"}
-# app is put into the cluster by a case.
-ADDRESSES = {"web": "10.66.0.50", "db": "10.66.0.51", "app": "10.66.0.52"}
-LUN_BYTES = 256 * 1024 * 1024
+# app and sql are put into the cluster by cases.
+ADDRESSES = {"web": "10.66.0.50", "db": "10.66.0.51", "app": "10.66.0.52", "sql": "10.66.0.53"}
+# The files are sparse.
+LUN_BYTES = 512 * 1024 * 1024
 READY_TIMEOUT = 90.0
 PING_INTERVAL = 0.05
 # ocf-tester calls each action of the agent several times, in states that Pacemaker never makes.
