@@ -71,6 +71,7 @@ fn main() -> ExitCode {
 fn act(options: &Options) -> anyhow::Result<u8> {
     let action = match options.action()? {
         Action::Metadata => {
+            cli::output::only_prints();
             print!("{METADATA}");
             return Ok(cli::status::OK);
         }
