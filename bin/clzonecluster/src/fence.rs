@@ -23,6 +23,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(50);
 const HOST_TIMEOUT: Duration = Duration::from_secs(40);
 /// Time for a halt or a boot on the host of the other node.
 const ZONE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Minimum time for the boot of a reboot, if the halt took most of the time of the request.
+const MIN_BOOT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for an answer of Pacemaker.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between two questions to Pacemaker if it has fenced a host.
@@ -213,8 +215,10 @@ impl Victim<'_> {
     /// Halts the zone of the node, and boots it again. As with other fence agents, a boot that fails is no failure: the
     /// node is fenced.
     fn reboot(&self, root: &Root) -> Result<Power, Failed> {
+        let began = Instant::now();
         let power = self.act(FenceAction::Off)?;
-        let note = match self.call(FenceAction::On, HOST_TIMEOUT) {
+        let left = REQUEST_TIMEOUT.saturating_sub(began.elapsed());
+        let note = match self.call(FenceAction::On, left.max(MIN_BOOT_TIMEOUT)) {
             Ok(Said::Power(power)) => return Ok(power),
             Ok(Said::Silent(why)) => why,
             Err(failed) => failed.details(),
