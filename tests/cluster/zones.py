@@ -1,6 +1,6 @@
 """Cases of zone clusters whose zones have Pacemaker inside."""
 
-import os
+import json
 import re
 import time
 import xml.etree.ElementTree as tree
@@ -282,6 +282,17 @@ def zone_cluster_clone(world):
     expect(":copy:installed:" in states, f"host3: {states}")
     world.hosts.execute("host3", "zoneadm -z copy uninstall -F && zonecfg -z copy delete -F")
     expect("copy" not in clzc(world, "host3", "list"), "host3 still lists the zone cluster")
+    # ready makes the zones without their processes; status tells programs the same as people.
+    clzc(world, "host1", "halt pg")
+    clzc(world, "host2", "ready pg")
+    said = clzc(world, "host3", "status -j pg")
+    nodes = json.loads(said[:said.rindex("status")])
+    expect([node["state"] for node in nodes] == ["ready"] * 3 and nodes[0]["hostname"] == "pg1", f"status -j: {said}")
+    clzc(world, "host1", "boot pg")
+    clzc(world, "host2", "halt -n host2 pg")
+    clzc(world, "host1", "boot -w pg")
+    said = clzc(world, "host3", "status pg")
+    expect(said.count("Running") == 3, f"boot of ready zones: {said}")
     clzc(world, "host1", "halt pg")
     clzc(world, "host2", "uninstall -F pg")
     clzc(world, "host3", "delete pg")

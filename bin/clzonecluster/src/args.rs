@@ -7,13 +7,15 @@ use model::ZoneName;
 /// The help.
 pub const USAGE: &str = "\
 usage: clzonecluster configure [-f FILE] NAME
-       clzonecluster verify | boot | halt | reboot [-n HOST,...] {+ | NAME...}
+       clzonecluster verify | ready | halt | reboot [-n HOST,...] {+ | NAME...}
+       clzonecluster boot [-w | -W] [-n HOST,...] {+ | NAME...}
        clzonecluster install [-n HOST,...] [-a ARCHIVE | -d FOLDER | -i IMAGE] [-x OPTION] NAME
        clzonecluster clone -Z TARGET [-n HOST,...] [-m copy] SOURCE
        clzonecluster apply [-n HOST,...] [-d] [--from HOST] {+ | NAME...}
        clzonecluster uninstall [-F] [-n HOST,...] {+ | NAME...}
        clzonecluster delete [-F] NAME
-       clzonecluster status | list | show [+ | NAME...]
+       clzonecluster status [-j] [+ | NAME...]
+       clzonecluster list | show [+ | NAME...]
        clzonecluster export [-f FILE] NAME
 
 Zone clusters: one zone of the same name on each of several hosts, which form a cluster of their own.
@@ -25,15 +27,16 @@ clusters. The command clzc is the same.
   verify     check on each host that the zone can run there
   install    install the zone of each node; FOLDER, ARCHIVE and IMAGE are on each host
   clone      install the configured zone cluster TARGET as a copy of the halted SOURCE
-  boot, halt, reboot
+  ready, boot, halt, reboot
              the zone of each node; a zone that is in this state already stays
+    -w, -W   boot an immutable zone writable, until its next boot, or until it is set up
   apply      give each host the newest configuration, and running zones, too
     -d       only show the changes of running zones
     --from   take the configuration of HOST, where hosts have different ones of one generation
   uninstall  remove the files of each zone
   delete     remove the configuration from every host; the zones must be uninstalled
     -F       uninstall: do not ask. delete: also if a host does not answer
-  status     the state of each node
+  status     the state of each node; -j as JSON
   list       the names; show: the configuration
   export     the commands that recreate the configuration
   -n         only on these hosts
@@ -57,6 +60,8 @@ pub enum Verb {
     Install,
     /// `clone`.
     Clone,
+    /// `ready`.
+    Ready,
     /// `boot`.
     Boot,
     /// `halt`.
@@ -84,6 +89,7 @@ const VERBS: &[(&str, Verb)] = &[
     ("verify", Verb::Verify),
     ("install", Verb::Install),
     ("clone", Verb::Clone),
+    ("ready", Verb::Ready),
     ("boot", Verb::Boot),
     ("halt", Verb::Halt),
     ("reboot", Verb::Reboot),
@@ -131,6 +137,8 @@ pub struct Request {
     pub force: bool,
     /// `-d` of `apply`.
     pub dry: bool,
+    /// `-j` of `status`.
+    pub json: bool,
     /// The host of `--from`.
     pub from: Option<String>,
     /// The zone cluster of `-Z`.
@@ -162,6 +170,9 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
             }
             Long("from") => options.push(("from", parser.value()?.string()?)),
             Short('F') => options.push(("F", String::new())),
+            Short('j') => options.push(("j", String::new())),
+            Short('w') => options.push(("-w", String::new())),
+            Short('W') => options.push(("-W", String::new())),
             Short('d') if words.first().is_some_and(|verb| verb == "apply") => {
                 options.push(("dry", String::new()));
             }
@@ -188,13 +199,15 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
     let (_, verb) = verb.with_context(|| format!("{word}: no such command"))?;
     let allowed: &[&str] = match verb {
         Verb::Configure | Verb::Export => &["f"],
-        Verb::Verify | Verb::Boot | Verb::Halt | Verb::Reboot => &["n"],
+        Verb::Boot => &["n", "-w", "-W"],
+        Verb::Verify | Verb::Ready | Verb::Halt | Verb::Reboot => &["n"],
         Verb::Install => &["n", "-a", "-d", "-i", "-x"],
         Verb::Clone => &["n", "Z", "-m"],
         Verb::Apply => &["n", "dry", "from"],
         Verb::Uninstall => &["n", "F"],
         Verb::Delete => &["F"],
-        Verb::Status | Verb::List | Verb::Show => &[],
+        Verb::Status => &["j"],
+        Verb::List | Verb::Show => &[],
     };
     if let Some((option, _)) = options.iter().find(|(option, _)| !allowed.contains(option)) {
         bail!("{word}: takes no option {}", option.trim_start_matches('-'));
@@ -214,12 +227,18 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
         file: of("f"),
         force: of("F").is_some(),
         dry: of("dry").is_some(),
+        json: of("j").is_some(),
         from: of("from").map(|name| host(&name)).transpose()?,
         target: of("Z").map(|name| name.parse()).transpose()?,
         passed: passed
             .flat_map(|(option, value)| [(*option).to_owned(), value.clone()])
+            // -w and -W have no value.
+            .filter(|word| !word.is_empty())
             .collect(),
     };
+    if *verb == Verb::Boot && request.passed.len() > 1 {
+        bail!("boot: expected only one of -w and -W");
+    }
     if *verb == Verb::Clone && request.target.is_none() {
         bail!("clone: expected -Z TARGET: the zone cluster that is installed");
     }
@@ -286,6 +305,9 @@ mod tests {
         assert_eq!(found.passed, ["-i", "debian"]);
         assert_eq!(request(&["boot", "+"]).names, Names::All);
         assert!(request(&["apply", "-d", "pg"]).dry);
+        assert!(request(&["status", "-j"]).json && !request(&["status"]).json);
+        assert_eq!(request(&["boot", "-w", "pg"]).passed, ["-w"]);
+        assert_eq!(request(&["boot", "pg", "-W"]).passed, ["-W"]);
         assert_eq!(
             request(&["install", "-d", "/srv/root", "pg"]).passed,
             ["-d", "/srv/root"]
@@ -310,7 +332,10 @@ mod tests {
 
     #[test]
     fn refuses_wrong_command_lines() {
-        let wrong: [&[&str]; 13] = [
+        let wrong: [&[&str]; 16] = [
+            &["boot", "-w", "-W", "pg"],
+            &["ready", "-w", "pg"],
+            &["list", "-j"],
             &["--fence"],
             &["--fence", "../pg", "off"],
             &[],

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use clzc::{Order, Outcome, Reported, Row, ZoneCluster, everywhere, status_table};
+use clzc::{Order, Outcome, Reported, Row, ZoneCluster, everywhere, status_json, status_table};
 use model::ZoneName;
 
 use crate::args::{Names, Request, Verb};
@@ -28,7 +28,7 @@ pub fn act(ssh: &Ssh, request: &Request) -> Result<u8, Fault> {
     };
     match request.verb {
         Verb::List => return list(&names, request),
-        Verb::Status => return status(ssh, &names),
+        Verb::Status => return status(ssh, &names, request.json),
         _ => {}
     }
     let mut worst = 0;
@@ -154,7 +154,9 @@ fn words(
     let is_down = matches!(state, "" | "configured" | "incomplete" | "installed");
     match request.verb {
         Verb::Boot if state == "running" => Err("runs already".to_owned()),
-        Verb::Boot => Ok(zoneadm(&["boot"])),
+        Verb::Boot => Ok([zoneadm(&["boot"]), request.passed.clone()].concat()),
+        Verb::Ready if matches!(state, "ready" | "running") => Err(format!("is {state} already")),
+        Verb::Ready => Ok(zoneadm(&["ready"])),
         Verb::Halt if is_down => Err("does not run".to_owned()),
         Verb::Halt => Ok(zoneadm(&["halt"])),
         Verb::Reboot => Ok(zoneadm(&["reboot"])),
@@ -236,7 +238,7 @@ fn list(names: &[ZoneName], request: &Request) -> Result<u8, Fault> {
     Ok(0)
 }
 
-fn status(ssh: &Ssh, names: &[ZoneName]) -> Result<u8, Fault> {
+fn status(ssh: &Ssh, names: &[ZoneName], json: bool) -> Result<u8, Fault> {
     cli::output::only_prints();
     let (mut rows, mut status) = (Vec::new(), 0);
     for name in names {
@@ -260,7 +262,10 @@ fn status(ssh: &Ssh, names: &[ZoneName]) -> Result<u8, Fault> {
             });
         }
     }
-    print!("{}", status_table(&rows));
+    match json {
+        true => print!("{}", status_json(&rows)),
+        false => print!("{}", status_table(&rows)),
+    }
     Ok(status)
 }
 

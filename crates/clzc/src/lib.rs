@@ -36,4 +36,4 @@ pub use remote::{Order, Outcome, Remote, Stream, everywhere, quoted};
 pub use report::{Conflict, HostReport, Newest, Reported, newest};
 pub use ring::{CONFIG_FILE, KEY_FILE, ring};
 pub use shell::{Shell, Step};
-pub use show::{Row, list_of, status_table};
+pub use show::{Row, list_of, status_json, status_table};

@@ -1,6 +1,8 @@
 //! Tables.
 
-use crate::report::Reported;
+use serde::Serialize;
+
+use crate::report::{HostReport, Reported};
 
 /// A line of `status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +25,11 @@ impl Row {
         let Reported::Here(report) = &self.reported else {
             return ("Offline".to_owned(), "host does not answer".to_owned());
         };
-        let online = report.state == "running" && report.quorate != Some(false);
-        let status = if online { "Online" } else { "Offline" };
+        let status = if self.is_online() {
+            "Online"
+        } else {
+            "Offline"
+        };
         let mut zone = match report.state.as_str() {
             "" => "not configured".to_owned(),
             state => capital(state),
@@ -36,6 +41,12 @@ impl Row {
             zone.push_str(", older configuration");
         }
         (status.to_owned(), zone)
+    }
+
+    /// Returns true if the zone runs, and has a majority if it has a ring.
+    fn is_online(&self) -> bool {
+        let here = self.reported.here();
+        here.is_some_and(|report| report.state == "running" && report.quorate != Some(false))
     }
 
     fn brand(&self) -> &str {
@@ -98,6 +109,49 @@ pub fn status_table(rows: &[Row]) -> String {
     text
 }
 
+/// A line of `status -j`.
+#[derive(Serialize)]
+struct Object<'a> {
+    cluster: &'a str,
+    host: &'a str,
+    hostname: &'a str,
+    /// The reason why the host does not answer; null if it does.
+    unreachable: Option<&'a str>,
+    brand: Option<&'a str>,
+    /// The state of the zone; null if it is not known, or if the host does not have the zone.
+    state: Option<&'a str>,
+    online: bool,
+    /// Null if the zone does not run or has no ring.
+    quorate: Option<bool>,
+    older_configuration: bool,
+}
+
+/// Returns the text of `status -j`: an array with an object for each node.
+#[must_use]
+pub fn status_json(rows: &[Row]) -> String {
+    let object = |row: &'_ Row| {
+        let here = row.reported.here();
+        let word = |text: fn(&HostReport) -> &str| here.map(text).filter(|text| !text.is_empty());
+        let object = Object {
+            cluster: &row.cluster,
+            host: &row.host,
+            hostname: &row.hostname,
+            unreachable: match &row.reported {
+                Reported::Down(why) => Some(why),
+                Reported::Here(_) => None,
+            },
+            brand: word(|report| &report.brand),
+            state: word(|report| &report.state),
+            online: row.is_online(),
+            quorate: here.and_then(|report| report.quorate),
+            older_configuration: row.is_older,
+        };
+        serde_json::to_value(object).unwrap_or_default()
+    };
+    let objects: Vec<_> = rows.iter().map(object).collect();
+    serde_json::to_string_pretty(&objects).unwrap_or_default() + "\n"
+}
+
 /// Returns the text of `list`: a name on each line.
 #[must_use]
 pub fn list_of(names: &[String]) -> String {
@@ -107,7 +161,6 @@ pub fn list_of(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::HostReport;
 
     fn row(host: &str, reported: Reported) -> Row {
         Row {
@@ -129,17 +182,26 @@ mod tests {
         })
     }
 
-    #[test]
-    fn tells_the_status_of_each_node() {
+    fn rows() -> [Row; 5] {
         let mut older = row("host5", here("installed", None));
         older.is_older = true;
-        let rows = [
+        [
             row("host1", here("running", None)),
             row("host2", here("running", Some(false))),
             row("host3", Reported::Down("no route".to_owned())),
             row("host4", here("", None)),
             older,
-        ];
-        insta::assert_snapshot!(status_table(&rows));
+        ]
+    }
+
+    #[test]
+    fn tells_the_status_of_each_node() {
+        insta::assert_snapshot!(status_table(&rows()));
+    }
+
+    #[test]
+    fn tells_programs_the_status_of_each_node() {
+        insta::assert_snapshot!(status_json(&rows()));
+        assert_eq!(status_json(&[]), "[]\n");
     }
 }

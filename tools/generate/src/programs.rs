@@ -159,6 +159,9 @@ pub fn plain() -> Vec<Program> {
                     Some(Text),
                     "clone: the zone cluster that is installed",
                 ),
+                flag("-w", None, "boot: writable until the next boot"),
+                flag("-W", None, "boot: writable until the zone is set up"),
+                flag("-j", None, "status: as JSON"),
                 flag("-a", Some(Argument::File), "install: the archive"),
                 flag(
                     "-d",
@@ -184,6 +187,7 @@ pub fn plain() -> Vec<Program> {
                 "halt",
                 "install",
                 "list",
+                "ready",
                 "reboot",
                 "show",
                 "status",
