@@ -1,6 +1,9 @@
 //! A session: the stored templates and ports, their changes, and the commands.
 
+use std::fs::File;
+
 use anyhow::{Context as _, bail};
+use control::audit;
 use label::{Encodings, Label};
 use model::ZoneName;
 use store::index::Index;
@@ -290,10 +293,25 @@ impl Session {
     /// Fails with all problems of the changes; nothing is stored then.
     pub fn commit(&mut self, again: bool) -> anyhow::Result<String> {
         self.settled()?;
-        let is_new = self.network != self.stored;
-        if !is_new && !again {
+        if self.network == self.stored && !again {
             return Ok(String::new());
         }
+        let changes = self.network.changes_since(&self.stored);
+        let before = self.stored.clone();
+        let stored = self.store();
+        let why = stored.as_ref().err().map(|error| format!("{error:#}"));
+        audit::record_network(&self.root, &changes, why.as_deref());
+        let _lock = stored?;
+        subject::network::labels::refresh(&self.stored).map_err(|error| {
+            anyhow::anyhow!(
+                "the changes are stored, and running zones do not have them: {error}: repeat with tncfg commit"
+            )
+        })?;
+        Ok(self.remarks(&before))
+    }
+
+    /// Stores the changes. Returns the lock under which they reach running zones.
+    fn store(&mut self) -> anyhow::Result<File> {
         if !cli::is_root() {
             bail!("only a privileged user may change the labels of the network");
         }
@@ -301,20 +319,15 @@ impl Session {
         if !problems.is_empty() {
             bail!("{}", problems.join("\n"));
         }
-        let _lock = network::lock(&self.root)?;
+        let lock = network::lock(&self.root)?;
         if network::load(&self.root)? != self.stored {
             bail!("another command has changed the templates meanwhile: use revert, and repeat");
         }
-        if is_new {
+        if self.network != self.stored {
             network::save(&self.root, &self.network)?;
+            self.stored = self.network.clone();
         }
-        let before = std::mem::replace(&mut self.stored, self.network.clone());
-        subject::network::labels::refresh(&self.stored).map_err(|error| {
-            anyhow::anyhow!(
-                "the changes are stored, and running zones do not have them: {error}: repeat with tncfg commit"
-            )
-        })?;
-        Ok(self.remarks(&before))
+        Ok(lock)
     }
 
     /// Returns a line for each running zone whose ports were changed.

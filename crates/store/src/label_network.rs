@@ -23,8 +23,10 @@ use model::plan::network::Subnet;
 
 use crate::{Damage, Error, Root, atomic, format, lock};
 
+mod changes;
 pub mod parts;
 
+pub use changes::Change;
 pub use parts::{BadPart, HostType, MAX_HOSTS, MAX_PORTS, Ports, Template, host, port, port_text};
 
 /// The newest format of the file.

@@ -2,6 +2,7 @@
 //! its multilevel ports are open for other labels.
 
 use std::fs;
+use std::os::unix::net::UnixDatagram;
 
 use e2e::{At, Host, Ran, World};
 
@@ -136,4 +137,85 @@ fn a_multilevel_port_is_open_for_other_labels_and_other_ports_are_closed() {
     for to in addresses(&world, "high") {
         assert!(!asks(&world, At::Zone("low"), &to, "8080", false), "{to}");
     }
+}
+
+/// Returns the lines that the log of a host got since the last call.
+fn logged(log: &UnixDatagram) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut buffer = [0; 16 << 10];
+    while let Ok(length) = log.recv(&mut buffer) {
+        lines.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
+    }
+    lines
+}
+
+#[test]
+fn each_change_of_tncfg_is_a_line_in_the_log() {
+    let Some(host) = Host::with_master() else {
+        return;
+    };
+    fs::write(host.path("/etc/zones/label_encodings"), NAMES).unwrap();
+    fs::create_dir_all(host.path("/dev")).unwrap();
+    let log = host.path("/dev/log");
+    let _ = fs::remove_file(&log);
+    let log = UnixDatagram::bind(log).unwrap();
+    log.set_nonblocking(true).unwrap();
+    host.configure("web", &format!("set -F label={HIGH}"));
+    let lines = logged(&log);
+    assert!(
+        lines.len() == 1 && lines[0].contains("event=label"),
+        "{lines:?}"
+    );
+    let begin = "<85>zones: event=network";
+    tncfg(
+        &host,
+        &["create -t lan; set def_label=0x0002-08-08; add host=192.0.2.0/24; add host=2001:db8::/32"],
+    )
+    .quiet();
+    let hosts = "host=192.0.2.0/24 host=2001:db8::/32";
+    let whole = format!("host_type=unlabeled def_label={LOW} {hosts}");
+    assert_eq!(
+        logged(&log),
+        [format!(
+            "{begin} template=lan uid=0 result=ok old=none new=\"{whole}\""
+        )]
+    );
+    // One line for each part, and only the values that differ.
+    tncfg(
+        &host,
+        &[&format!(
+            "select -t lan; set def_label={HIGH}; remove host=2001:db8::/32; \
+             select -z web; add mlp_private=80/tcp"
+        )],
+    )
+    .quiet();
+    assert_eq!(
+        logged(&log),
+        [
+            format!(
+                "{begin} template=lan uid=0 result=ok \
+                 old=\"def_label={LOW} host=2001:db8::/32\" new=\"def_label={HIGH}\""
+            ),
+            format!("{begin} zone=web uid=0 result=ok old=none new=\"mlp_private=80/tcp\""),
+        ]
+    );
+    // A refused change has the reason. Commands without a change, and after an error, have no line.
+    tncfg(&host, &["-t", "bad", "set def_label=ADMIN_LOW"]).mentions(1, "which no zone has");
+    let lines = logged(&log);
+    assert!(
+        lines.len() == 1
+            && lines[0].starts_with(&format!(
+                "{begin} template=bad uid=0 result=refused old=none"
+            ))
+            && lines[0].contains("why=\"template bad: def_label"),
+        "{lines:?}"
+    );
+    let _ = tncfg(&host, &["list; commit"]).ok();
+    let ran = tncfg(&host, &["delete -t lan; add host=1"]);
+    assert_eq!(ran.code(), Some(1), "{ran:?}");
+    assert_eq!(logged(&log), [""; 0]);
+    tncfg(&host, &["delete -t lan; delete -z web"]).quiet();
+    let lines = logged(&log);
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines.iter().all(|line| line.ends_with(" new=none")));
 }

@@ -296,7 +296,8 @@ impl Ports {
         name: &str,
         words: impl Iterator<Item = &'a str>,
     ) -> Result<Self, BadPart> {
-        let mut ports = Self::new(name.parse::<ZoneName>()?);
+        let zone = name.parse::<ZoneName>();
+        let mut ports = Self::new(zone.map_err(|bad| BadName(shown(&bad.0)))?);
         for word in words {
             if ports.all().count() >= MAX_PORTS {
                 return Err(BadPart::TooMany("ranges of ports", MAX_PORTS));

@@ -225,3 +225,43 @@ proptest! {
         prop_assert_eq!(network.decides(ip.into()).is_some(), inside);
     }
 }
+
+#[test]
+fn changes_have_the_values_that_differ() {
+    let before = example();
+    assert_eq!(before.changes_since(&before), []);
+    let mut after = before.clone();
+    let mut lan = after.template("lan").unwrap().clone();
+    lan.def_label = Some(label(HIGH));
+    lan.hosts.remove(0);
+    after.put_template(lan).unwrap();
+    after.remove_template("one");
+    after.remove_zone(&"web".parse().unwrap());
+    let seen: Vec<String> = after
+        .changes_since(&before)
+        .iter()
+        .map(|one| format!("{} {:?} {:?}", one.part, one.old, one.new).replace('"', ""))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            format!("template=lan [def_label={LOW}, host=192.0.2.0/24] [def_label={HIGH}]"),
+            format!("template=one [host_type=unlabeled, def_label={HIGH}, host=192.0.2.9/32] []"),
+            "zone=web [mlp_private=80/tcp, mlp_private=8000-8010/tcp, mlp_shared=53/udp] []"
+                .to_owned(),
+        ]
+    );
+    let back = before.changes_since(&after);
+    assert_eq!(back.len(), 3);
+    assert_eq!(back[1].new.len(), 3);
+}
+
+#[test]
+fn messages_about_names_are_safe_for_a_terminal() {
+    for kind in ["zone", "template"] {
+        let error = parse(&format!("{kind} a\u{1b}[31m host=1\n")).unwrap_err();
+        assert!(error.contains("a\\u{1b}[31m"), "{error}");
+        let long = parse(&format!("{kind} {}\n", "a".repeat(900))).unwrap_err();
+        assert!(long.len() < 300, "{long}");
+    }
+}
