@@ -48,7 +48,7 @@ use subject::{Start, Subject};
 use zone::boot::{BootOptions, start_locked};
 use zone::executor::{self, Outcome};
 use zone::halt::halt_locked;
-use zone::{environments, suspend};
+use zone::{environments, exported, suspend};
 
 pub use crate::options::{Kind, Options};
 use crate::other_host::ask;
@@ -111,6 +111,7 @@ pub fn migrate(
         }
     }
     refuse_seed(host, &subject)?;
+    exported::refuse_migration(host, &subject.zonepath)?;
     let mut trip = Trip::begin(host, &subject, options, dry_run)?;
     if dry_run {
         // On Solaris a dry run prints these steps. The other host has already checked the
@@ -223,6 +224,8 @@ fn send_rest(
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), Error> {
     zone::settle::settle(host, &subject.entry.name)?;
+    // A running zone may have written files meanwhile.
+    exported::refuse_migration(host, &subject.zonepath)?;
     progress("Sending the changes since.");
     trip.send_top()?;
     trip.compare()?;

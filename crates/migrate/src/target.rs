@@ -37,7 +37,8 @@ use zone::attach::{self, update};
 use zone::boot::{BootOptions, start_locked};
 use zone::executor::{self, new_uuid};
 use zone::halt::halt_locked;
-use zone::{images, import, suspend, verify};
+use zone::label::admit_copy;
+use zone::{exported, images, import, suspend, verify};
 
 /// Timeout for the source to hand over a guest that has arrived completely.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -195,6 +196,7 @@ fn look(
     layers: &[Digest],
 ) -> Result<usize, Error> {
     let config = configuration(host, zone, manifest)?.0;
+    admit_copy(&manifest.config, &config)?;
     refuse_root(host, zone, &config)?;
     check(manifest, hello)?;
     let zonepath = host.root.path(&config.zonepath());
@@ -259,7 +261,10 @@ fn refuse_root(host: &Host, zone: &ZoneName, config: &Config) -> Result<(), Erro
             config.zonepath().display()
         )));
     }
-    Ok(())
+    match exported::problem_of_new(host, &zonepath).filter(|_| !half) {
+        Some(problem) => Err(Error::Refused(problem)),
+        None => Ok(()),
+    }
 }
 
 /// A zone that is being received. Dropping it removes the received files, unless the zone was kept.
@@ -292,6 +297,7 @@ impl<'a> Guest<'a> {
     ) -> Result<Self, Error> {
         check(manifest, hello)?;
         let (config, new) = configuration(host, zone, manifest)?;
+        admit_copy(&manifest.config, &config)?;
         if new {
             xml::save_before_index(&host.root, &config)?;
             let entry = Entry::configured(zone.clone(), config.zonepath());

@@ -22,7 +22,7 @@ use store::xml::manifest::Manifest;
 
 use crate::executor::{self, Outcome};
 use crate::inventory::{self, System};
-use crate::{quota, verify};
+use crate::{exported, quota, verify};
 use host::{Error, Host};
 use subject::identity::{self, Claim, Identity};
 use subject::{DETACHED, Start, Subject, UNPACKING};
@@ -260,6 +260,11 @@ fn fill(
             subject.entry.zonepath.display(),
             source.map_or_else(String::new, |source| format!(" without {}", source[0]))
         )));
+    } else if let Some(problem) = exported::problem_of_new(host, &path) {
+        return Err(Error::Refused(problem));
+    }
+    if let Some([_, from]) = source {
+        crate::label::admit_source(host, config, Path::new(from))?;
     }
     let mut steps = vec![
         Step::MakeZonepath { path: path.clone() },

@@ -19,7 +19,7 @@ use store::lock;
 use store::xml::manifest::{DETACHED, Manifest};
 
 use crate::executor::{Outcome, new_uuid};
-use crate::{inventory, root_view, snapshot};
+use crate::{exported, inventory, root_view, snapshot};
 use host::{Error, Host};
 use platform::kind;
 use subject::{Start, Subject};
@@ -73,7 +73,8 @@ pub fn export(
     let target = Target::open(to)?;
     clear(host, &path)?;
     let system = inventory::of_zone(host, &path, &config)?;
-    let warning = system.warning();
+    let mut remarks: Vec<String> = system.warning().into_iter().collect();
+    remarks.extend(exported::left_out(host, &path, "archive"));
     let manifest = inventory::manifest(&config, subject.entry.uuid, system);
     let packed = if subject.state == State::Installed {
         crate::settle::settle(host, zone)?;
@@ -92,7 +93,7 @@ pub fn export(
             packed.members, packed.bytes
         ));
     }
-    Ok(Outcome::with_remarks(warning))
+    Ok(Outcome::with_remarks(remarks))
 }
 
 /// Calls `with` with a snapshot of a running zone, and removes the snapshot afterwards. If the

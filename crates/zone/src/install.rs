@@ -1,6 +1,6 @@
 //! `zoneadm install`: populates the root of a configured zone.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use brand::Origin;
 use model::plan::{Recipe, Step, ZonePlan};
@@ -92,6 +92,9 @@ fn source(
             {
                 Origin::Empty => {
                     Received::check(&subject.zonepath, &options)?;
+                    for pair in options.windows(2).filter(|pair| pair[0].starts_with('-')) {
+                        crate::label::admit_source(host, config, Path::new(&pair[1]))?;
+                    }
                     Source::Brand(config.brand().to_owned(), options)
                 }
                 Origin::Bootstrap(recipe) => Source::Recipe(recipe),

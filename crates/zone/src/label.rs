@@ -1,10 +1,14 @@
 //! The rules of sensitivity labels that a zone must meet before it is installed or booted.
 
+use std::path::Path;
+
 use label::Label;
 use model::{Config, Verb, ZoneName};
 use store::{Root, labels};
 
 use host::{Error, Host};
+
+pub use crate::verify::labels::admit_copy;
 
 /// The facts about labels on which the checks depend.
 struct Facts {
@@ -68,6 +72,31 @@ fn decide(facts: &Facts) -> Vec<String> {
         ));
     }
     problems
+}
+
+/// Refuses files in the zonepath of another zone as the source of a root, if the label of the new
+/// zone does not dominate the label of that zone.
+///
+/// # Errors
+/// Fails with [`Error::Refused`], or if the configuration of a zone cannot be read.
+pub(crate) fn admit_source(host: &Host, config: &Config, from: &Path) -> Result<(), Error> {
+    // The command that reads the source reports a source that does not exist.
+    if from.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    // The label is that of a zone on this host, or of the host.
+    let low = match labels::of_path(&host.root, from) {
+        Ok(Label::ADMIN_LOW) => return Ok(()),
+        Ok(low) => low,
+        Err(error) => return Err(Error::Refused(host::flatten(&error))),
+    };
+    if config.label().is_some_and(|high| high.dominates(low)) {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "{} is a file of a zone with the label {low}: a copy at a label that does not dominate {low} would lower the label of the files.",
+        from.display()
+    )))
 }
 
 /// The beginning of every problem of this module.

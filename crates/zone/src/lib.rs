@@ -23,6 +23,7 @@ pub mod detach;
 pub mod environments;
 pub mod executor;
 pub mod export;
+pub mod exported;
 mod first_boot;
 pub mod halt;
 pub mod images;

@@ -16,6 +16,7 @@ use store::index::{Entry, Index, Pending};
 use store::{Root, xml};
 
 use crate::executor::Outcome;
+use crate::exported;
 use host::{Error, Host, devices};
 use platform::kind;
 use subject::network;
@@ -170,6 +171,7 @@ fn zonepath_problems(host: &Host, subject: &Subject, verb: Verb) -> Result<Vec<S
     }
     if matches!(verb, Verb::Install | Verb::Clone) {
         check_no_root(subject, verb, &mut problems);
+        problems.extend(exported::problem_of_new(host, &subject.zonepath));
     }
     if !problems.is_empty() {
         problems.push(format!(

@@ -466,3 +466,43 @@ fn check_shows_and_completes_a_killed_move() {
     host.boot("web");
     host.halt("web");
 }
+
+#[test]
+fn the_exported_files_of_a_zone_with_a_label_move_along() {
+    alone(|| {
+        let Some(host) = Host::with_master() else {
+            return;
+        };
+        let Some(disk) = Disk::new(&host, "ext4", "/srv") else {
+            return;
+        };
+        let names = include_str!("../../../crates/label/tests/label_encodings");
+        fs::write(host.path("/etc/zones/label_encodings"), names).unwrap();
+        host.configure("low", "set -F label=0x0002-08-08");
+        host.on("low", &["clone", "master"]).quiet();
+        host.boot("low");
+        host.sh(
+            "low",
+            "mkdir /export/d; echo one >/export/d/f; ln /export/d/f /export/g; \
+             ln -s d/f /export/link; chown 7:8 /export/g; mv /export/d /export/e",
+        );
+        host.halt("low");
+        fs::create_dir_all(host.path("/moved")).unwrap();
+        for (to, copies) in [("/moved/low", false), ("/srv/low", true)] {
+            let said = host.on("low", &["move", to]).ok().out;
+            assert_eq!(said.contains("Copied"), copies, "{said}");
+            host.boot("low");
+            let seen = host.sh(
+                "low",
+                "cat /export/g; stat -c '%u %g %h' /export/e/f; readlink /export/link; \
+                 echo more >/export/e/new; rm /export/e/new",
+            );
+            assert!(seen.starts_with("one\n7 8 2\nd/f"), "{seen}");
+            host.halt("low");
+        }
+        assert!(!host.path("/moved/low").exists());
+        assert!(disk.0.join("low/export/root/e/f").exists());
+        host.on("low", &["uninstall", "-F"]).quiet();
+        assert!(!disk.0.join("low").exists());
+    });
+}

@@ -18,7 +18,7 @@ use super::repository::Backups;
 use super::restore::with_copy;
 use super::stage;
 use crate::executor::Outcome;
-use crate::{inventory, root_view};
+use crate::{inventory, label, root_view};
 use host::{Error, Host, flatten};
 use subject::{Start, Subject};
 
@@ -188,6 +188,8 @@ fn into_zone(
         Start::Already(notice) => return Err(Error::Refused(notice.to_owned())),
     };
     kind::admit(host, &subject, Verb::Backup)?;
+    let manifest = backups.manifest(moment)?;
+    label::admit_copy(&manifest.config, &subject.config(host)?)?;
     with_copy(&subject, |_, copy| {
         fetch(host, backups, moment, names, copy, progress)?;
         if subject.state == State::Running {

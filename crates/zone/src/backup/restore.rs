@@ -16,7 +16,7 @@ use super::settings::Repository;
 use super::stage;
 use crate::attach::{self, Update};
 use crate::executor::Outcome;
-use crate::{import, job};
+use crate::{import, job, label};
 use host::{Error, Host};
 use platform::kind;
 use subject::{Start, Subject};
@@ -211,6 +211,7 @@ fn beside(
             config.brand()
         )));
     }
+    label::admit_copy(&manifest.config, &config)?;
     if !options.force {
         attach::check(manifest)?;
     }

@@ -10,7 +10,7 @@ use super::repository::Backups;
 use super::settings::{Named, Settings};
 use super::{moments, stage};
 use crate::executor::Outcome;
-use crate::{export, inventory};
+use crate::{export, exported, inventory};
 use host::fault::Fault;
 use host::{Error, Host};
 use platform::kind;
@@ -38,6 +38,7 @@ pub fn backup(
     let system = inventory::of_zone(host, &path, &config)?;
     let mut remarks: Vec<String> = system.warning().into_iter().collect();
     remarks.extend(left_out(&config));
+    remarks.extend(exported::left_out(host, &path, "backup"));
     let uuid = subject.entry.uuid;
     let work = Work {
         host,

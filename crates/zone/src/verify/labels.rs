@@ -20,7 +20,10 @@ use super::sources::{is_read_only, lofs};
 use host::{Error, Host, devices};
 
 /// Refuses a copy of a zone's files to a zone whose label does not dominate the label of the files.
-pub(crate) fn admit_copy(from: &Config, to: &Config) -> Result<(), Error> {
+///
+/// # Errors
+/// Fails with [`Error::Refused`].
+pub fn admit_copy(from: &Config, to: &Config) -> Result<(), Error> {
     let (Some(low), high) = (from.label(), to.label()) else {
         return Ok(());
     };
