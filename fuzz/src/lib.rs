@@ -10,6 +10,7 @@ pub mod catalogue;
 pub mod cluster;
 pub mod complete;
 mod configs;
+pub mod identity;
 pub mod image;
 pub mod index;
 pub mod json;
@@ -20,6 +21,7 @@ pub mod oci;
 pub mod packet;
 pub mod peer;
 pub mod session;
+pub mod tncfg;
 pub mod words;
 pub mod xml;
 
@@ -42,6 +44,8 @@ pub const TARGETS: &[&str] = &[
     "catalogue",
     "label",
     "cluster",
+    "tncfg",
+    "identity",
 ];
 
 /// Checks an input of a target.
@@ -60,6 +64,8 @@ pub fn check(target: &str, data: &[u8]) {
         "oci" => oci::check(data),
         "catalogue" => catalogue::check(data),
         "label" => label::check(data),
+        "tncfg" => tncfg::check(data),
+        "identity" => identity::check(data),
         "cluster" => cluster::check(data),
         "archive" => archive::check(data),
         "packet" => packet::check(data),
@@ -85,6 +91,8 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "oci" => oci::seeds(),
         "catalogue" => catalogue::seeds(),
         "label" => label::seeds(),
+        "tncfg" => tncfg::seeds(),
+        "identity" => identity::seeds(),
         "cluster" => cluster::seeds(),
         "archive" => archive::seeds(),
         "packet" => packet::seeds(),

@@ -134,7 +134,9 @@ pub fn read(zonepath: &Path) -> Result<Identity, Error> {
     Ok(found)
 }
 
-fn parse(text: &str) -> Identity {
+/// Returns the content of the file's text. A line that is missing or wrong has no value.
+#[must_use]
+pub fn parse(text: &str) -> Identity {
     let (head, rest) = text.split_once("\n\n").unwrap_or((text, ""));
     let value = |name: &str| {
         let mut lines = head.lines().filter_map(|line| line.split_once('='));
