@@ -322,7 +322,13 @@ impl Maker<'_> {
             .iter()
             .map(|one| (one.ip, routed::longest(one.ip)));
         guard.mac = Some(self.mac().0);
-        guard.sources.get_or_insert_with(|| own.collect());
+        let sources = guard.sources.get_or_insert_with(|| own.collect());
+        // The guard would drop every packet of the zone.
+        if sources.is_empty() {
+            return Err(self.why(
+                "a zone with a label needs allowed-address here: its link has no address from which it may send",
+            ));
+        }
         guard.dhcp = true;
         guard.restricted = true;
         let (Some(label), Some(wanted)) = (self.label, &self.link.label) else {
