@@ -155,6 +155,8 @@ fn each_change_of_tncfg_is_a_line_in_the_log() {
         return;
     };
     fs::write(host.path("/etc/zones/label_encodings"), NAMES).unwrap();
+    // Another test may have used the same host before.
+    let _ = fs::remove_file(host.path("/etc/zones/tncfg"));
     fs::create_dir_all(host.path("/dev")).unwrap();
     let log = host.path("/dev/log");
     let _ = fs::remove_file(&log);
@@ -218,4 +220,5 @@ fn each_change_of_tncfg_is_a_line_in_the_log() {
     let lines = logged(&log);
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines.iter().all(|line| line.ends_with(" new=none")));
+    fs::remove_file(host.path("/dev/log")).unwrap();
 }
