@@ -301,7 +301,13 @@ fn give_up(
     let config = subject.config(host)?;
     kind::of(&config).remove_beside_root(host, &config, path)?;
     zone::patch_files::forget_history(&host.root, &subject.entry)?;
-    for file in [ARRIVED, subject::identity::FILE, subject::identity::LOCK] {
+    let marks = [
+        ARRIVED,
+        subject::assembled::ASSEMBLED,
+        subject::identity::FILE,
+        subject::identity::LOCK,
+    ];
+    for file in marks {
         let _ = fs::remove_file(path.join(file));
     }
     let entry = Entry {

@@ -16,8 +16,8 @@ use crate::top_listing::Listing;
 use crate::wire::{Commit, Frame, Hello, VERSION, Welcome, Wire, keeps, plain};
 use control::protocol::LeaveDisk;
 use host::{Error, Host};
-use subject::Subject;
 use subject::away::leave;
+use subject::{Subject, assembled};
 use zone::executor::new_uuid;
 use zone::{images, inventory, suspend};
 
@@ -102,6 +102,7 @@ impl Trip {
             dry_run,
             update: options.update,
             machine: load.as_ref().map(|load| load.cargo.clone()),
+            assembled: assembled::is_assembled(&path, subject.entry.uuid)?,
         };
         let mut child = ssh(&subject.entry.name, options, &["receive"])?;
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {

@@ -32,7 +32,7 @@ use control::protocol::Coming;
 use host::{Error, Host, flatten};
 use platform::kind;
 use subject::arrived::{self, ARRIVED, INCOMING};
-use subject::{DETACHED, Subject};
+use subject::{DETACHED, Subject, assembled};
 use zone::attach::{self, update};
 use zone::boot::{BootOptions, start_locked};
 use zone::executor::{self, new_uuid};
@@ -284,6 +284,8 @@ struct Guest<'a> {
     /// True if the configuration came from the source.
     new: bool,
     update: bool,
+    /// True if the zone has assembled itself on the source.
+    assembled: bool,
     id: String,
     kept: bool,
 }
@@ -348,6 +350,7 @@ impl<'a> Guest<'a> {
             stored: false,
             new,
             update: hello.update,
+            assembled: hello.assembled,
             id: arrived::name(&hello.id),
             kept: false,
         };
@@ -624,6 +627,10 @@ impl<'a> Guest<'a> {
         if let Some(machine) = &self.machine {
             machine.finish()?;
         }
+        if self.assembled {
+            // An intruder in an immutable zone must not get a writable boot by the migration.
+            assembled::mark(&self.path, Some(self.uuid))?;
+        }
         let (from, to) = (self.path.join(INCOMING), self.path.join(ARRIVED));
         // This file must be on stable storage before the index says that the zone is installed. The
         // source asks for the result by the id in this file.
@@ -686,6 +693,7 @@ impl Drop for Guest<'_> {
         for mark in [
             INCOMING,
             ARRIVED,
+            assembled::ASSEMBLED,
             subject::identity::FILE,
             subject::identity::LOCK,
         ] {

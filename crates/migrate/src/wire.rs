@@ -130,6 +130,10 @@ pub(super) struct Hello {
     pub(super) update: bool,
     /// The description of the guest; `None` for a zone that is not a kernel zone.
     pub(super) machine: Option<Cargo>,
+    /// True if the zone has assembled itself, so that an immutable zone boots read-only. Sources
+    /// before this field say nothing, and their zones assemble themselves again.
+    #[serde(default)]
+    pub(super) assembled: bool,
 }
 
 /// The target's answer to [`Hello`].
