@@ -4,6 +4,7 @@
 //! program, and implements the part of the same protocol that zlogin and zoneadm use. It
 //! obeys root of the host, who controls the guest anyway.
 
+mod freeze;
 mod job;
 mod port;
 
@@ -12,6 +13,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use freeze::{FileSystems, Freezer, Kernel, MAX_FROZEN};
 use job::Jobs;
 use port::Port;
 
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         }
     };
     let mut jobs = Jobs::default();
+    let freezer = Freezer::new(Kernel, MAX_FROZEN);
     loop {
         let line = match port.line(MAX_REQUEST_BYTES) {
             Ok(line) => line,
@@ -68,7 +71,7 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         };
-        let Some(answer) = answer(&line, &mut jobs) else {
+        let Some(answer) = answer(&line, &mut jobs, &freezer) else {
             continue;
         };
         // The write fails if the client has ended.
@@ -81,7 +84,7 @@ fn complain(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-fn answer(line: &[u8], jobs: &mut Jobs) -> Option<Value> {
+fn answer(line: &[u8], jobs: &mut Jobs, freezer: &Freezer<impl FileSystems>) -> Option<Value> {
     let call: Value = match serde_json::from_slice(line) {
         Ok(call) => call,
         Err(error) => return Some(refusal(&format!("not a request: {error}"))),
@@ -91,6 +94,16 @@ fn answer(line: &[u8], jobs: &mut Jobs) -> Option<Value> {
         Some("guest-sync" | "guest-sync-delimited") => Ok(arguments["id"].clone()),
         Some("guest-ping") => Ok(json!({})),
         Some("guest-info") => Ok(json!({ "version": env!("CARGO_PKG_VERSION") })),
+        // A program could wait for a frozen file system, and the agent with it.
+        Some("guest-exec" | "guest-shutdown") if freezer.is_frozen() => {
+            Err("the file systems are frozen: thaw them first".to_owned())
+        }
+        Some("guest-fsfreeze-freeze") => freezer.freeze().map(|count| json!(count)),
+        Some("guest-fsfreeze-thaw") => Ok(json!(freezer.thaw())),
+        Some("guest-fsfreeze-status") => Ok(json!(match freezer.is_frozen() {
+            true => "frozen",
+            false => "thawed",
+        })),
         Some("guest-exec") => jobs.start(arguments),
         Some("guest-exec-status") => jobs.status(arguments),
         Some("guest-shutdown") => match shut_down(arguments) {
@@ -129,7 +142,55 @@ mod tests {
     use super::*;
 
     fn ask(jobs: &mut Jobs, call: &Value) -> Value {
-        answer(call.to_string().as_bytes(), jobs).unwrap()
+        let freezer = Freezer::new(Nothing, MAX_FROZEN);
+        answer(call.to_string().as_bytes(), jobs, &freezer).unwrap()
+    }
+
+    /// A machine with one file system.
+    struct Nothing;
+
+    impl FileSystems for Nothing {
+        type One = ();
+
+        fn mounted(&self) -> io::Result<Vec<()>> {
+            Ok(vec![()])
+        }
+
+        fn freeze(&self, (): &()) -> io::Result<bool> {
+            Ok(true)
+        }
+
+        fn thaw(&self, (): &()) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn name(&self, (): &()) -> String {
+            "/".to_owned()
+        }
+    }
+
+    #[test]
+    fn a_frozen_guest_starts_no_program() {
+        let freezer = Freezer::new(Nothing, MAX_FROZEN);
+        let mut jobs = Jobs::default();
+        let mut say = |command: &str| {
+            let call = json!({ "execute": command, "arguments": { "path": "/bin/true" } });
+            let said = answer(call.to_string().as_bytes(), &mut jobs, &freezer).unwrap();
+            match said["error"]["desc"].as_str() {
+                Some(why) => json!(why),
+                None => said["return"].clone(),
+            }
+        };
+        assert_eq!(say("guest-fsfreeze-status"), "thawed");
+        assert_eq!(say("guest-fsfreeze-freeze"), 1);
+        assert_eq!(say("guest-fsfreeze-status"), "frozen");
+        for refused in ["guest-exec", "guest-shutdown", "guest-fsfreeze-freeze"] {
+            let why = say(refused);
+            assert!(why.as_str().unwrap().contains("frozen"), "{why}");
+        }
+        assert_eq!(say("guest-ping"), json!({}));
+        assert_eq!(say("guest-fsfreeze-thaw"), 1);
+        assert!(say("guest-exec")["pid"].is_u64());
     }
 
     #[test]
@@ -172,7 +233,8 @@ mod tests {
         ] {
             assert!(ask(&mut jobs, &call)["error"].is_object(), "{call}");
         }
-        assert!(answer(b"{", &mut jobs).unwrap()["error"].is_object());
+        let freezer = Freezer::new(Nothing, MAX_FROZEN);
+        assert!(answer(b"{", &mut jobs, &freezer).unwrap()["error"].is_object());
         assert_eq!(
             ask(
                 &mut jobs,

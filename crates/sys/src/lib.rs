@@ -9,6 +9,7 @@ pub mod crash;
 pub mod extents;
 pub mod fanotify;
 pub mod file;
+pub mod freezing;
 pub mod idmap;
 pub mod inherited;
 pub mod keyring;
