@@ -22,7 +22,7 @@ type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Maximum number of files below a disk's overlay. Each file makes the first read of a block
 /// slower.
-const MAX_BASES: usize = 24;
+pub(crate) const MAX_BASES: usize = 24;
 
 /// Makes the disks, the firmware variables and the record of the clone at `to` from the halted
 /// origin at `from`.

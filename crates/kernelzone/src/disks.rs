@@ -290,7 +290,8 @@ pub(crate) fn read_only(disks: &[Files], path: &Path) -> Result<Files, Error> {
     })
 }
 
-fn part(path: &Path, format: Format) -> std::io::Result<Part> {
+/// Returns the properties of a disk's file. Fails if the path is neither a file nor a block device.
+pub(crate) fn part(path: &Path, format: Format) -> std::io::Result<Part> {
     let kind = fs::symlink_metadata(path)?.file_type();
     // Names of disks below /dev are symbolic links.
     let kind = match kind.is_symlink() && path.starts_with("/dev") {

@@ -106,14 +106,48 @@ pub fn open(image: &Path, key: &KeySource, now: &Value) -> Result<Image, ImageEr
 /// # Errors
 /// Fails with the differences between the image and `now`.
 pub fn fits(image: &Image, now: &Value) -> Result<(), ImageError> {
-    image.check_identity(now).map_err(|error| match error {
-        suspend::Error::Differs { path, differences }
-            if differences.iter().any(|one| one.what == BOOTS) =>
-        {
-            ImageError::StartedSince { path }
-        }
-        other => other.into(),
+    let differences = suspend::differences(&comparable(image.identity()), now);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let path = image.path().to_owned();
+    Err(match differences.iter().any(|one| one.what == BOOTS) {
+        true => ImageError::StartedSince { path },
+        false => suspend::Error::Differs { path, differences }.into(),
     })
+}
+
+/// Returns an [`identity`] without the options that do not matter. An earlier release put them in.
+#[must_use]
+pub fn comparable(identity: &Value) -> Value {
+    let mut identity = identity.clone();
+    if let Some(Value::Object(machine)) = identity.get_mut("machine") {
+        machine.retain(|name, value| {
+            if let Value::String(text) = value {
+                *text = without_fd(text);
+            }
+            !is_of_host(name.split(' ').next().unwrap_or_default())
+        });
+    }
+    identity
+}
+
+/// Returns true for options that tell QEMU only which files of the host it opens. The guest sees the
+/// disks by their devices. A snapshot of a running guest puts one more file on a disk, and the QEMU
+/// that resumes the guest has this file on its command line.
+fn is_of_host(option: &str) -> bool {
+    matches!(option, "add-fd" | "blockdev")
+}
+
+/// Returns the value of an option without the number of a descriptor, which depends on the number of
+/// the files of all disks.
+fn without_fd(value: &str) -> String {
+    let is_kept = |part: &&str| {
+        let number = part.strip_prefix("fd=");
+        !number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let parts: Vec<&str> = value.split(',').filter(is_kept).collect();
+    parts.join(",")
 }
 
 /// Name of the recorded number of starts in the identity of an image.
@@ -206,6 +240,10 @@ fn options<'a>(words: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
             continue;
         }
         let name = name.trim_start_matches('-');
+        if is_of_host(name) {
+            continue;
+        }
+        let value = value.map(without_fd);
         let mut key = name.to_owned();
         let mut number = 1;
         while found.contains_key(&key) {
@@ -389,6 +427,28 @@ mod tests {
         .unwrap();
         let image = Image::open(&path, &key).unwrap();
         fits(&image, now).map_or_else(|why| flatten(&why), |()| String::new())
+    }
+
+    #[test]
+    fn an_image_fits_a_guest_with_one_more_file_below_a_disk() {
+        let words = |line: &'static str| line.split(' ');
+        let of = |line| identity("7.2.22", words(line), &[], Path::new("/"), 0).unwrap();
+        let before = "qemu -chardev socket,id=agent,fd=6 -add-fd fd=7,set=7 -blockdev {top} \
+                      -device disk0 -netdev tap,id=net0,fd=8 -device card";
+        let after = "qemu -chardev socket,id=agent,fd=6 -add-fd fd=8,set=8 -blockdev {base} \
+                     -add-fd fd=7,set=7 -blockdev {top2} -device disk0 -netdev tap,id=net0,fd=9 \
+                     -device card";
+        assert_eq!(said(&of(before), &of(after)), "");
+        // The image of an earlier release has all options.
+        let mut old = of(before);
+        old["machine"]["add-fd"] = json!("fd=7,set=7");
+        old["machine"]["blockdev"] = json!("{top}");
+        old["machine"]["netdev"] = json!("tap,id=net0,fd=8");
+        assert_eq!(said(&old, &of(after)), "");
+        let other = "qemu -chardev socket,id=agent,fd=6 -device disk0 -netdev tap,id=net1,fd=8 \
+                     -device card";
+        let why = said(&old, &of(other));
+        assert!(why.contains("machine.netdev was "), "{why}");
     }
 
     #[test]

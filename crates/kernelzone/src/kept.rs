@@ -1,4 +1,5 @@
-//! Snapshots of the disks of a kernel zone.
+//! Snapshots of the disks of a kernel zone. See [`live_snapshot`](crate::live_snapshot) for a running
+//! zone.
 //!
 //! ```text
 //! <zonepath>/
@@ -164,16 +165,42 @@ fn refused(error: &AnyError) -> Error {
     Error::Refused(error.to_string())
 }
 
-/// Begins a snapshot: makes its files, which are empty. The caller copies the content of
-/// [`Taking::pairs`] and calls [`complete`]. The remains of killed commands are removed first.
+impl Taking {
+    /// Returns a snapshot of a zone with this record, without files.
+    pub(crate) fn new(zonepath: &Path, record: Record) -> Self {
+        Self {
+            folder: folder(zonepath),
+            record,
+            pairs: Vec::new(),
+        }
+    }
+
+    /// Returns the folder of the unfinished snapshot.
+    pub(crate) fn half(&self) -> PathBuf {
+        self.folder.join(HALF)
+    }
+
+    /// Returns the record of the machine at the moment of the snapshot.
+    pub(crate) const fn record(&self) -> &Record {
+        &self.record
+    }
+}
+
+/// Removes the remains of killed commands, and returns the record of a zone that can get a snapshot
+/// with this name.
 ///
 /// # Errors
-/// Fails with [`Error::Refused`] if a snapshot with this name exists, or no disk is in the zonepath.
-pub fn begin(host: &Host, config: &Config, zonepath: &Path, name: &Name) -> Result<Taking, Error> {
+/// Fails with [`Error::Refused`] if a snapshot with this name exists, or a disk is not in the
+/// zonepath.
+pub(crate) fn admit(
+    host: &Host,
+    config: &Config,
+    zonepath: &Path,
+    name: &Name,
+) -> Result<Record, Error> {
     collect(host, config, zonepath)?;
     let record = Record::load(zonepath)?;
-    let folder = folder(zonepath);
-    if folder.join(name.as_str()).exists() {
+    if folder(zonepath).join(name.as_str()).exists() {
         return Err(Error::Refused(format!("has a snapshot {name} already.")));
     }
     let places = disks::places(host, config);
@@ -184,11 +211,22 @@ pub fn begin(host: &Host, config: &Config, zonepath: &Path, name: &Name) -> Resu
             place.path.display()
         )));
     }
-    let half = folder.join(HALF);
+    Ok(record)
+}
+
+/// Begins a snapshot: makes its files, which are empty. The caller copies the content of
+/// [`Taking::pairs`] and calls [`complete`]. The remains of killed commands are removed first.
+///
+/// # Errors
+/// Fails with [`Error::Refused`] if a snapshot with this name exists, or a disk is not in the
+/// zonepath.
+pub fn begin(host: &Host, config: &Config, zonepath: &Path, name: &Name) -> Result<Taking, Error> {
+    let mut taking = Taking::new(zonepath, admit(host, config, zonepath, name)?);
+    let (half, record) = (taking.half(), &taking.record);
     let make = || -> Result<Vec<Pair>, AnyError> {
         fs::create_dir_all(&half)?;
         let mut pairs = Vec::new();
-        for file in changing(&record) {
+        for file in changing(record) {
             let (from, to) = (zonepath.join(file), half.join(file));
             create(&to)?;
             pairs.push((from, to));
@@ -200,11 +238,10 @@ pub fn begin(host: &Host, config: &Config, zonepath: &Path, name: &Name) -> Resu
     };
     let pairs = make();
     match pairs {
-        Ok(pairs) => Ok(Taking {
-            folder,
-            record,
-            pairs,
-        }),
+        Ok(pairs) => {
+            taking.pairs = pairs;
+            Ok(taking)
+        }
         Err(why) => {
             let _ = fs::remove_dir_all(&half);
             Err(refused(&why))
@@ -436,4 +473,4 @@ pub fn usage(zonepath: &Path, name: &Name) -> Result<Use, Error> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

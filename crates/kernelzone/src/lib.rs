@@ -18,6 +18,7 @@
 //! | `new_file` | makes the files of a machine in the zonepath |
 //! | `clone` | makes the disks of a clone without a copy |
 //! | `kept` | snapshots of the disks |
+//! | `live_snapshot` | snapshots of the disks while the machine runs |
 //! | `login` | commands in the guest, through its agent |
 
 pub mod clone;
@@ -27,6 +28,7 @@ pub mod facts;
 pub mod image;
 pub mod install;
 pub mod kept;
+pub mod live_snapshot;
 mod loader;
 pub mod login;
 mod new_file;

@@ -487,7 +487,7 @@ impl<'a> Guest<'a> {
         let before = std::mem::replace(&mut self.subject.entry, entry);
         let here = suspend::machine_here(self.host, &self.subject, &self.config);
         self.subject.entry = before;
-        let differences = ::suspend::differences(machine, &here?);
+        let differences = ::suspend::differences(&kernelzone::image::comparable(machine), &here?);
         if differences.is_empty() {
             return Ok(());
         }

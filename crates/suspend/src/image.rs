@@ -133,6 +133,12 @@ impl Image {
         }
     }
 
+    /// Returns the facts stored in the image.
+    #[must_use]
+    pub const fn identity(&self) -> &Value {
+        &self.index.identity
+    }
+
     /// Compares the facts stored in the image with the present facts.
     ///
     /// # Errors

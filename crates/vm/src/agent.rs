@@ -179,6 +179,30 @@ impl Agent {
         }))
     }
 
+    /// Freezes the file systems of the guest. Returns the number that the agent tells; the guest can
+    /// lie. An agent that did not answer in time may still carry the order out, so the caller calls
+    /// [`thaw`](Self::thaw) in any case.
+    ///
+    /// # Errors
+    /// Fails with [`Error::Refused`] and the agent's text, and if no answer comes within `limit`.
+    pub fn freeze(&mut self, limit: Duration) -> Result<u64, Error> {
+        self.count("guest-fsfreeze-freeze", limit)
+    }
+
+    /// Thaws the file systems of the guest. Returns the number that the agent tells, which is 0 if
+    /// the file systems were not frozen any more.
+    ///
+    /// # Errors
+    /// Fails as [`freeze`](Self::freeze) does.
+    pub fn thaw(&mut self, limit: Duration) -> Result<u64, Error> {
+        self.count("guest-fsfreeze-thaw", limit)
+    }
+
+    fn count(&mut self, command: &str, limit: Duration) -> Result<u64, Error> {
+        let said = self.ask(command, &json!({}), MAX_REPLY_BYTES, limit)?;
+        done(command, &said)
+    }
+
     /// Asks the guest to power off; the agent does not answer this command.
     ///
     /// # Errors
@@ -289,6 +313,27 @@ mod tests {
                 .status,
             137
         );
+    }
+
+    #[test]
+    fn file_systems_are_frozen_and_thawed() {
+        let mut agent = agent(&[
+            r#"{"return": 3}"#,
+            r#"{"error": {"desc": "the file systems are frozen already"}}"#,
+            r#"{"return": 3}"#,
+            r#"{"return": -1}"#,
+            r#"{"return": {"frozen": 3}}"#,
+            "{",
+        ])
+        .unwrap();
+        assert_eq!(agent.freeze(LIMIT).unwrap(), 3);
+        let why = agent.freeze(LIMIT).unwrap_err();
+        assert!(matches!(why, Error::Refused { .. }), "{why}");
+        assert_eq!(agent.thaw(LIMIT).unwrap(), 3);
+        for _ in 0..3 {
+            let why = agent.freeze(LIMIT).unwrap_err();
+            assert!(matches!(why, Error::Odd { .. }), "{why}");
+        }
     }
 
     #[test]

@@ -20,6 +20,7 @@
 //! | [`migrate`] | the state of its devices, out and in |
 //! | [`parts`] | changes of the parts of a running machine |
 //! | [`cards`] | network cards that come and go while the machine runs |
+//! | [`snapshot`] | the state of the disks of a running machine at one moment |
 //! | [`full`] | a machine that is paused because a file system is full |
 //! | [`more`] | more processors and memory for a running machine |
 //! | [`model`] | the versioned machine that a zone keeps for its life |
@@ -46,6 +47,7 @@ pub mod overlay;
 pub mod parts;
 pub mod program;
 pub mod qmp;
+pub mod snapshot;
 mod wire;
 
 pub use machine::{Accelerator, Boot, Descriptors, Disk, Format, Kind, Machine, Nic, Uefi};

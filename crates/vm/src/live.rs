@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 use crate::Error;
 use crate::migrate;
 use crate::qmp::{Monitor, printable};
+use crate::snapshot;
 
 /// Timeout of a QEMU command that acts at once.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
@@ -100,9 +101,14 @@ pub fn mirror(
         "discard": "unmap",
     });
     monitor.execute("blockdev-add", Some(add), COMMAND_TIMEOUT)?;
+    // After a snapshot the guest writes to another file than at its boot.
+    let top = match snapshot::disk_of(disk) {
+        Some(id) => snapshot::top_of(monitor, id)?,
+        None => disk.to_owned(),
+    };
     let start = json!({
         "job-id": format!("{JOB}{disk}"),
-        "device": disk,
+        "device": top,
         "target": node,
         "sync": if whole { "full" } else { "top" },
         // QEMU keeps the job after its end, because otherwise the job's error would be lost.

@@ -396,25 +396,38 @@ impl Disk {
             Format::Qcow2 if place + 1 < self.parts.len() => Some(json!(node(self.id, place + 1))),
             Format::Qcow2 => Some(json!(null)),
         };
-        let mut block = json!({
-            "driver": part.format.as_str(),
-            "node-name": node(self.id, place),
-            "read-only": self.read_only || place > 0,
+        let read_only = self.read_only || place > 0;
+        block_of(&node(self.id, place), part, read_only, set, below)
+    }
+}
+
+/// Returns QEMU's options for a file that QEMU opens as the descriptor set with this number. `below`
+/// is the name of the file below a qcow2.
+pub(crate) fn block_of(
+    name: &str,
+    part: Part,
+    read_only: bool,
+    set: i64,
+    below: Option<Value>,
+) -> Value {
+    let mut block = json!({
+        "driver": part.format.as_str(),
+        "node-name": name,
+        "read-only": read_only,
+        "discard": "unmap",
+        "cache": { "direct": part.direct, "no-flush": false },
+        "file": {
+            "driver": if part.block_device { "host_device" } else { "file" },
+            "filename": format!("/dev/fdset/{set}"),
+            "aio": "threads",
             "discard": "unmap",
             "cache": { "direct": part.direct, "no-flush": false },
-            "file": {
-                "driver": if part.block_device { "host_device" } else { "file" },
-                "filename": format!("/dev/fdset/{set}"),
-                "aio": "threads",
-                "discard": "unmap",
-                "cache": { "direct": part.direct, "no-flush": false },
-            },
-        });
-        if let Some(below) = below {
-            block["backing"] = below;
-        }
-        block
+        },
+    });
+    if let Some(below) = below {
+        block["backing"] = below;
     }
+    block
 }
 
 /// Prefix of the names of devices in ports.

@@ -1,5 +1,6 @@
 //! Changes the parts of a machine while its guest runs.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use crate::Error;
 use crate::machine::{self, Disk, PART, node, part_name, port_name};
 use crate::qmp::Monitor;
+use crate::snapshot;
 
 /// Timeout of a QEMU command that acts at once.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
@@ -33,7 +35,7 @@ const GROW_TIMEOUT: Duration = Duration::from_secs(60);
 /// Fails with [`Error::Refused`] and the error of QEMU: the file system is full, or another
 /// operation uses the disk.
 pub fn grow_disk(monitor: &mut Monitor, id: u32, size: u64) -> Result<(), Error> {
-    let what = json!({ "node-name": machine::node(id, 0), "size": size });
+    let what = json!({ "node-name": snapshot::top_of(monitor, id)?, "size": size });
     monitor
         .execute("block_resize", Some(what), GROW_TIMEOUT)
         .map(drop)
@@ -134,12 +136,17 @@ fn release(monitor: &mut Monitor, id: u32) -> Result<(), Error> {
     let names: BTreeSet<&str> = list(&said)
         .filter_map(|one| one["node-name"].as_str())
         .collect();
-    // An upper file is closed before the files below it.
-    let mut place = 0;
-    while names.contains(node(id, place).as_str()) {
-        close(monitor, &node(id, place))?;
-        place += 1;
-    }
+    // An upper file is closed before the files below it. Files that came while the guest ran are
+    // above the others.
+    let mut ours: Vec<&str> = names.into_iter().collect();
+    ours.retain(|name| snapshot::disk_of(name) == Some(id));
+    ours.sort_by_key(|name| {
+        let place = name
+            .split_once('-')
+            .and_then(|(_, place)| place.parse().ok());
+        (Reverse(snapshot::number_of(name)), place.unwrap_or(0_usize))
+    });
+    close(monitor, ours)?;
     let said = monitor.execute("query-fdsets", None, COMMAND_TIMEOUT)?;
     let ours = opaque(id);
     for set in list(&said) {
@@ -152,23 +159,45 @@ fn release(monitor: &mut Monitor, id: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Closes a file of a disk. QEMU lets go of a removed device only some time after the device has
-/// left the machine.
-fn close(monitor: &mut Monitor, name: &str) -> Result<(), Error> {
+/// Closes files of a disk. QEMU lets go of a removed device only some time after the device has left
+/// the machine. A file that another one uses is closed after that one.
+fn close(monitor: &mut Monitor, mut names: Vec<&str>) -> Result<(), Error> {
     let end = Instant::now() + CLOSE_TIMEOUT;
     loop {
-        let what = json!({ "node-name": name });
-        match monitor.execute("blockdev-del", Some(what), COMMAND_TIMEOUT) {
-            Err(Error::Refused { why, .. }) if why.contains("in use") && Instant::now() < end => {
+        let before = names.len();
+        let mut failed = None;
+        let mut left = Vec::new();
+        for name in names {
+            let what = json!({ "node-name": name });
+            match monitor.execute("blockdev-del", Some(what), COMMAND_TIMEOUT) {
+                Ok(_) => {}
+                Err(Error::Refused { command, why }) if is_busy(&why) => {
+                    left.push(name);
+                    failed = Some(Error::Refused { command, why });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match failed {
+            None => return Ok(()),
+            Some(error) if left.len() == before => {
+                if Instant::now() > end {
+                    return Err(error);
+                }
                 std::thread::sleep(RELEASE_POLL_INTERVAL);
             }
-            other => return other.map(drop),
+            Some(_) => {}
         }
+        names = left;
     }
 }
 
+fn is_busy(why: &str) -> bool {
+    why.contains("in use") || why.contains("busy")
+}
+
 /// Returns the text with which the files of a disk are marked in QEMU.
-fn opaque(id: u32) -> String {
+pub(crate) fn opaque(id: u32) -> String {
     format!("{PART}{}", node(id, 0))
 }
 

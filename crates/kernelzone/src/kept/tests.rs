@@ -7,7 +7,7 @@ use super::*;
 use crate::record::{Base, Disk, Start};
 
 /// Makes a kernel zone with one disk on a base file.
-fn zone() -> (tempfile::TempDir, Host, Config, PathBuf) {
+pub(crate) fn zone() -> (tempfile::TempDir, Host, Config, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let host = Host::new(Root::new(dir.path()), "/none".into(), None);
     let mut config = Config::new("k1".parse().unwrap());
@@ -51,9 +51,9 @@ fn zone() -> (tempfile::TempDir, Host, Config, PathBuf) {
     (dir, host, config, zonepath)
 }
 
-const BASE: &str = "base-5f0c9a40-5a0e-4b8b-8a6e-1b5a4b6b1d10";
+pub(crate) const BASE: &str = "base-5f0c9a40-5a0e-4b8b-8a6e-1b5a4b6b1d10";
 
-fn name(text: &str) -> Name {
+pub(crate) fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
