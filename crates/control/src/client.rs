@@ -12,7 +12,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use store::{Root, lock, runtime};
 
-use crate::protocol::{MAX_PACKET, Reply, Request};
+use crate::protocol::{MAX_PACKET, Reply, Request, Taken};
 use host::unix_socket::{self, Kind};
 use host::{Error, Host, spawn};
 
@@ -121,6 +121,18 @@ pub fn change_controls(socket: &OwnedFd, new: &Controls) -> Result<Changed, Erro
     match exchange(socket, &Request::Controls(Box::new(new.clone())), None)? {
         None => Err(Error::Daemon("zoneadmd went away".to_owned())),
         Some(Reply::Changed(changed)) => Ok(changed),
+        Some(other) => Err(refusal(other)),
+    }
+}
+
+/// Takes a snapshot of the disks of a running kernel zone.
+///
+/// # Errors
+/// [`Error::Daemon`] with the error that zoneadmd sent; no snapshot exists then.
+pub fn snapshot(socket: &OwnedFd, name: &str) -> Result<Taken, Error> {
+    match exchange(socket, &Request::Snapshot(name.to_owned()), None)? {
+        None => Err(Error::Daemon("zoneadmd went away".to_owned())),
+        Some(Reply::Taken(taken)) => Ok(taken),
         Some(other) => Err(refusal(other)),
     }
 }

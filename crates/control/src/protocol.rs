@@ -52,6 +52,9 @@ pub enum Request {
     Controls(Box<Controls>),
     /// Changes a part of the running kernel zone's machine.
     Part(Part),
+    /// Takes a snapshot with this name of the disks of the running kernel zone; zoneadmd answers with
+    /// [`Reply::Taken`].
+    Snapshot(String),
     /// Freezes every process of the zone until the connection is closed. If the client dies, its
     /// connection is closed, too.
     Freeze,
@@ -197,8 +200,20 @@ pub enum Reply {
     Done,
     /// zoneadmd changed the resource controls, with this result.
     Changed(Changed),
+    /// zoneadmd took a snapshot of the disks of a running kernel zone.
+    Taken(Taken),
     /// zoneadmd did not carry out the request, for the reason in this text.
     Error(String),
+}
+
+/// A snapshot of the disks of a running kernel zone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taken {
+    /// The time for which the guest was paused, in microseconds.
+    pub paused: u64,
+    /// The reason why the guest's file systems were not frozen at the moment of the snapshot; `None`
+    /// if they were.
+    pub unfrozen: Option<String>,
 }
 
 /// A packet that a console client sends: one byte for its kind, then its data.

@@ -26,7 +26,7 @@ use crate::error::{AdoptError, Error};
 use crate::incoming_guest::has_arrived;
 use crate::pager::Paging;
 use crate::server::{Server, listen};
-use crate::{myself, suspend};
+use crate::{myself, snapshot, suspend};
 use control::beadm_socket;
 use control::log;
 use host::Host;
@@ -175,6 +175,10 @@ fn machine(
     let away = is_away(host, zone);
     if let Some(text) = suspend::after_death(&mut machine, image.as_deref(), away)? {
         log::message(&host.root, zone, text);
+    }
+    if !away {
+        let zonepath = host.root.path(&config.zonepath());
+        snapshot::after_death(host, zone, &mut machine, &zonepath);
     }
     let line = unix_socket::connect_to(&sockets.console, Kind::Stream).map_err(|source| {
         AdoptError::Connect {

@@ -7,6 +7,7 @@ mod job;
 mod machine;
 mod migrate;
 mod pager;
+mod snapshot;
 mod suspend;
 
 use std::io;
@@ -23,6 +24,7 @@ pub(crate) use machine::AWAY;
 pub use machine::{AwayError, ButtonError, ChangedError, ClockError, MachineError, PartError};
 pub use migrate::{ArriveError, LeaveError};
 pub use pager::{PagerError, PagingError};
+pub use snapshot::{FreezeError, SnapshotError};
 pub use suspend::{ResumeError, ScratchError, StateError, SuspendError};
 
 /// A failure that a test requested at a certain step of an operation.

@@ -11,6 +11,7 @@ mod beadm;
 mod connection;
 mod console;
 pub mod error;
+mod frozen;
 mod guest;
 mod incoming_guest;
 pub(crate) mod job;
@@ -22,6 +23,7 @@ mod processors;
 mod rate;
 mod rctl;
 mod server;
+mod snapshot;
 mod stall;
 mod suspend;
 

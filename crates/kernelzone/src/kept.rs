@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use storage::Name;
+pub use storage::{BadName, Name};
 use store::atomic;
 use store::format::{self, Stored};
 

@@ -182,6 +182,12 @@ impl Root {
         self.run().join(format!("{zone}.{what}"))
     }
 
+    /// Returns the path of the mark that the file systems in a kernel zone's guest may be frozen.
+    #[must_use]
+    pub fn frozen(&self, zone: &ZoneName) -> PathBuf {
+        self.machine(zone, "frozen")
+    }
+
     /// Returns the path of the messages of the zone's zoneadmd.
     #[must_use]
     pub fn messages(&self, zone: &ZoneName) -> PathBuf {

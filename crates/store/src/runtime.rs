@@ -220,6 +220,7 @@ pub fn forget(root: &Root, zone: &ZoneName) -> Result<(), Error> {
         root.machine(zone, "monitor"),
         root.machine(zone, "console"),
         root.machine(zone, "agent"),
+        root.frozen(zone),
         root.running(zone),
         root.mounts(zone),
         // A zoneadmd that was killed while it saved or restored memory leaves this file.

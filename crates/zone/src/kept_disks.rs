@@ -1,4 +1,4 @@
-//! Snapshots of the disks of a halted kernel zone: `zoneadm snapshot`, `rollback`,
+//! Snapshots of the disks of a kernel zone: `zoneadm snapshot`, `rollback`,
 //! `destroy-snapshot` and `snapshots`.
 
 use std::path::Path;
@@ -11,6 +11,8 @@ use storage::{Name, Snapshot, SnapshotUsage};
 use crate::executor::Outcome;
 use crate::snapshot::note;
 use crate::suspend;
+use control::client;
+use control::protocol::Taken;
 use host::{Error, Fault, Host, flatten};
 use kernelzone::kept;
 use subject::Subject;
@@ -27,13 +29,20 @@ pub(crate) fn carry_out(
     plan: &ZonePlan,
     name: &Name,
     dry_run: bool,
+    progress: &mut dyn FnMut(&str),
 ) -> Result<Outcome, Error> {
     let (zonepath, verb) = (subject.zonepath.as_path(), plan.verb);
-    let changes_disks = verb != Verb::DestroySnapshot;
+    let is_live = verb == Verb::Snapshot && subject.state == State::Running;
+    let changes_disks = verb != Verb::DestroySnapshot && !is_live;
     if changes_disks && subject.state != State::Installed {
         return Err(Error::Refused(format!(
-            "is {}: a {verb} of a kernel zone copies its disks, so shut the zone down first (zoneadm shutdown).",
-            subject.state
+            "is {}: a {verb} of a kernel zone needs a zone that is halted{}: shut the zone down first (zoneadm shutdown).",
+            subject.state,
+            if verb == Verb::Snapshot {
+                " or runs"
+            } else {
+                ""
+            }
         )));
     }
     if changes_disks && suspend::is_suspended(host, &subject.entry, config) {
@@ -57,10 +66,16 @@ pub(crate) fn carry_out(
         }
         _ => {}
     }
+    let mut remark = None;
     let mut fault = host.fault.clone();
     let done = match fault.strikes(verb.as_str()) {
         true => Err(Error::Refused(Fault::error().to_string())),
         false => match verb {
+            Verb::Snapshot if is_live => {
+                let taken = client::connect_or_adopt(host, &subject.entry.name)
+                    .and_then(|socket| client::snapshot(&socket, name.as_str()));
+                taken.map(|taken| remark = tell(&taken, progress))
+            }
             Verb::Snapshot => {
                 let taking = kept::begin(host, config, zonepath, name)?;
                 let copied = kept::copy(&taking);
@@ -87,7 +102,19 @@ pub(crate) fn carry_out(
         why: flatten(&error),
         left: None,
     })?;
-    Ok(note(host, subject, verb, name))
+    let outcome = note(host, subject, verb, name);
+    Ok(remark.map_or(outcome, |text| Outcome::Remarks(vec![text])))
+}
+
+/// Tells how long the guest stood still. Returns a remark if its file systems were not frozen.
+fn tell(taken: &Taken, progress: &mut dyn FnMut(&str)) -> Option<String> {
+    let millis = taken.paused / 1000;
+    let micros = taken.paused % 1000 / 100;
+    progress(&format!("The guest stood still for {millis}.{micros} ms."));
+    let why = taken.unfrozen.as_ref()?;
+    Some(format!(
+        "the file systems of the guest were not frozen ({why}): the snapshot has its disks as after a power failure"
+    ))
 }
 
 /// Returns the snapshots of the disks of a kernel zone, the oldest first, with their sizes if

@@ -124,7 +124,7 @@ fn carry_out(
     let config = subject.config(host)?;
     if kind::of(&config).keeps_disks() {
         let plan = plan(subject, verb, name, false, None);
-        return kept_disks::carry_out(host, subject, &config, &plan, name, dry_run);
+        return kept_disks::carry_out(host, subject, &config, &plan, name, dry_run, progress);
     }
     let driver = driver_at(&subject.zonepath)?;
     let running = subject.state != State::Installed;

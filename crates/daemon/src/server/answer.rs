@@ -113,6 +113,13 @@ impl Server<'_> {
                 },
             ),
             Request::Part(change) => reply(&client, &done_or(&self.change_part(&change))),
+            Request::Snapshot(name) => {
+                let answer = match self.snapshot(&name) {
+                    Ok(taken) => Reply::Taken(taken),
+                    Err(error) => Reply::Error(flatten(&error)),
+                };
+                reply(&client, &answer);
+            }
             Request::Freeze => self.stand_still(&client),
             Request::Trusted => match &self.platform.trusted {
                 Some(space) => {
