@@ -22,10 +22,6 @@ fn the_disks_of_a_halted_kernel_zone_go_back_to_a_snapshot() {
         return;
     }
     write(&host, "first");
-    host.on("k1", &["snapshot", "one"]).mentions(
-        1,
-        "is running: a snapshot of a kernel zone copies its disks",
-    );
     assert_eq!(host.on("k1", &["snapshots", "-p"]).ok().out, "");
     host.halt("k1");
 

@@ -1,0 +1,179 @@
+//! Tests snapshots of the disks of a running kernel zone.
+
+use std::process::Command;
+
+use e2e::guest::{BOOT_ID, boot_machine, in_guest, messages, said};
+use e2e::run::run;
+use e2e::{Host, machine, wait_for};
+
+const FILE: &str = "/root.text";
+
+/// Writes a text to a file on the guest's disk.
+#[track_caller]
+fn write(host: &Host, text: &str) {
+    let script = format!("echo {text} >{FILE}; sync; cat {FILE}");
+    assert_eq!(said(host, &script), text);
+}
+
+#[track_caller]
+fn has(host: &Host, text: &str) {
+    assert_eq!(said(host, &format!("cat {FILE}")), text);
+}
+
+/// Takes a snapshot of the running zone, with frozen file systems.
+#[track_caller]
+fn take(host: &Host, name: &str) {
+    let ran = host.on("k1", &["snapshot", name]).ok();
+    assert!(ran.out.contains("The guest stood still for "), "{ran:?}");
+    assert_eq!(ran.err, "");
+    let line = format!("snapshot {name} of its disks: paused for ");
+    let log = messages(host);
+    let line = log.lines().find(|one| one.contains(&line));
+    let frozen = line.is_some_and(|one| one.ends_with(" us, with frozen file systems"));
+    assert!(frozen, "{log}");
+}
+
+/// Returns the number of files of the zone's disk.
+fn files(host: &Host) -> usize {
+    let record = std::fs::read_to_string(host.path("zones/k1/machine.json")).unwrap();
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    record["disks"][0]["bases"].as_array().unwrap().len() + 1
+}
+
+/// Returns the names of the snapshots.
+fn names(host: &Host) -> Vec<String> {
+    let listed = host.on("k1", &["snapshots", "-p"]).ok().out;
+    let names = listed.lines().filter_map(|line| line.split(':').nth(1));
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_running_kernel_zone_goes_on_after_a_snapshot_of_its_disks() {
+    let Some(host) = Host::new() else { return };
+    if !boot_machine(&host, "") {
+        return;
+    }
+    write(&host, "first");
+    let boot = said(&host, BOOT_ID);
+    take(&host, "one");
+    host.on("k1", &["snapshot", "one"])
+        .mentions(1, "has a snapshot one already");
+    // The journal of a frozen file system is empty, so the file system is complete.
+    let disk = host.path("zones/k1/disk-snapshots/one/disk0");
+    let head = run(Command::new("dumpe2fs").arg("-h").arg(&disk), b"")
+        .ok()
+        .out;
+    assert!(head.contains("has_journal"), "{head}");
+    assert!(!head.contains("needs_recovery"), "{head}");
+
+    write(&host, "second");
+    take(&host, "two");
+    write(&host, "third");
+    assert_eq!((files(&host), names(&host).len()), (3, 2));
+    host.on("k1", &["rollback", "-F", "one"])
+        .mentions(1, "rollback operation is invalid");
+
+    // Another QEMU takes over the machine, with more files than QEMU had at the boot.
+    machine::done(host.on("k1", &["suspend"]));
+    machine::done(host.on("k1", &["boot"]));
+    has(&host, "third");
+    assert_eq!(said(&host, BOOT_ID), boot);
+    take(&host, "three");
+    write(&host, "fourth");
+
+    host.halt("k1");
+    machine::boot(&host, "k1");
+    has(&host, "fourth");
+    // A snapshot goes while the zone runs, and the disk keeps its files.
+    host.on("k1", &["destroy-snapshot", "three"]).quiet();
+    assert_eq!(files(&host), 4);
+    host.halt("k1");
+    for (name, text) in [("one", "first"), ("two", "second")] {
+        host.on("k1", &["rollback", "-F", name]).quiet();
+        machine::boot(&host, "k1");
+        has(&host, text);
+        host.halt("k1");
+    }
+    // A rolled back disk has the files of its snapshot.
+    assert_eq!(files(&host), 2);
+    host.on("k1", &["uninstall", "-F"]).quiet();
+    let left = std::fs::read_dir(host.path("zones/k1")).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "files are left in the zonepath");
+}
+
+/// Steps of a snapshot at which zoneadmd fails or is killed: before the new files, before the record,
+/// before the freeze, before QEMU has the new files, after the thaw, before the snapshot exists.
+const STEPS: std::ops::RangeInclusive<usize> = 1..=6;
+
+/// The first step after which the disk has one more file.
+const FIRST_WITH_FILE: usize = 5;
+
+#[test]
+fn a_snapshot_that_is_cut_at_any_step_loses_nothing() {
+    let Some(host) = Host::new() else { return };
+    if !boot_machine(&host, "") {
+        return;
+    }
+    let mut expected = files(&host);
+    for how in ["fail", "kill"] {
+        for step in STEPS {
+            let text = format!("{how}{step}");
+            write(&host, &text);
+            // The next zoneadmd has the fault.
+            host.kill(host.zoneadmd("k1").expect("a zoneadmd"));
+            let fault = format!("live-snapshot:{step}:{how}");
+            let ran = host.with_fault(&fault, "k1", &["snapshot", "cut"]);
+            assert_eq!(ran.code(), Some(1), "{ran:?}");
+            expected += usize::from(step >= FIRST_WITH_FILE);
+            // After a kill the next command starts a zoneadmd without a fault, which clears up.
+            if how == "fail" {
+                host.kill(host.zoneadmd("k1").expect("a zoneadmd"));
+            }
+            assert_eq!(names(&host), [""; 0], "{fault}");
+            let again = format!("{text}-again");
+            wait_for(&format!("thaw after {fault}"), || {
+                let ran = in_guest(&host, &format!("echo {again} >{FILE}; sync; cat {FILE}"));
+                (ran.code() == Some(0)).then_some(())
+            });
+            take(&host, "next");
+            expected += 1;
+            assert_eq!(files(&host), expected, "{fault}");
+            host.on("k1", &["destroy-snapshot", "next"]).quiet();
+            has(&host, &again);
+            let mark = host.path("run/zones/k1.frozen");
+            assert!(!mark.exists(), "{fault}");
+        }
+    }
+    write(&host, "last");
+    host.halt("k1");
+    machine::boot(&host, "k1");
+    has(&host, "last");
+}
+
+#[test]
+fn a_zone_that_is_cut_off_during_a_snapshot_boots_with_all_data() {
+    let Some(host) = Host::new() else { return };
+    if !boot_machine(&host, "") {
+        return;
+    }
+    for step in [4, 5] {
+        let text = format!("step{step}");
+        write(&host, &text);
+        host.kill(host.zoneadmd("k1").expect("a zoneadmd"));
+        let fault = format!("live-snapshot:{step}:kill");
+        let ran = host.with_fault(&fault, "k1", &["snapshot", "cut"]);
+        assert_eq!(ran.code(), Some(1), "{ran:?}");
+        // Like a power failure: QEMU ends before another zoneadmd can clear up.
+        for pid in host.inits_of("k1") {
+            host.kill(pid);
+        }
+        wait_for("end of the zone", || {
+            (host.state("k1") == "installed").then_some(())
+        });
+        machine::boot(&host, "k1");
+        has(&host, &text);
+        assert_eq!(names(&host), [""; 0], "{fault}");
+        take(&host, "next");
+        host.on("k1", &["destroy-snapshot", "next"]).quiet();
+    }
+}
