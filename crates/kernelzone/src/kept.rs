@@ -22,7 +22,7 @@
 //! A copy shares its blocks with the disk where the file system can do that (btrfs, xfs with
 //! reflinks). Elsewhere the data of a halted zone is copied, without the holes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -67,6 +67,10 @@ struct About {
     created: u64,
     /// The record of the machine. Its files are files of the snapshot.
     record: Record,
+    /// The time of the last write to each file that the guest can change, in nanoseconds since 1970;
+    /// empty for a snapshot of a running zone.
+    #[serde(default)]
+    written: BTreeMap<String, i64>,
 }
 
 /// A snapshot of a kernel zone.
@@ -88,6 +92,7 @@ pub type Pair = (PathBuf, PathBuf);
 pub struct Taking {
     folder: PathBuf,
     record: Record,
+    written: BTreeMap<String, i64>,
     /// The files whose content the guest can change, with their copies, which are empty at first.
     pub pairs: Vec<Pair>,
 }
@@ -156,7 +161,7 @@ fn about(zonepath: &Path, name: &Name) -> Result<About, Error> {
 }
 
 /// Returns the names of the record's files that the guest can change.
-fn changing(record: &Record) -> impl Iterator<Item = &str> {
+pub(crate) fn changing(record: &Record) -> impl Iterator<Item = &str> {
     let disks = record.disks.iter().filter_map(|disk| disk.file.as_deref());
     disks.chain(record.nvram.iter().map(|nvram| nvram.file.as_str()))
 }
@@ -171,6 +176,7 @@ impl Taking {
         Self {
             folder: folder(zonepath),
             record,
+            written: BTreeMap::new(),
             pairs: Vec::new(),
         }
     }
@@ -222,6 +228,7 @@ pub(crate) fn admit(
 /// zonepath.
 pub fn begin(host: &Host, config: &Config, zonepath: &Path, name: &Name) -> Result<Taking, Error> {
     let mut taking = Taking::new(zonepath, admit(host, config, zonepath, name)?);
+    taking.written = written(&taking.record, zonepath)?;
     let (half, record) = (taking.half(), &taking.record);
     let make = || -> Result<Vec<Pair>, AnyError> {
         fs::create_dir_all(&half)?;
@@ -275,6 +282,7 @@ pub fn complete(taking: Taking, name: &Name) -> Result<(), Error> {
     let about = About {
         created: now.unwrap_or_default().as_secs(),
         record: taking.record,
+        written: taking.written,
     };
     let stored = Stored {
         format: FORMAT,
@@ -470,6 +478,64 @@ pub fn usage(zonepath: &Path, name: &Name) -> Result<Use, Error> {
         Ok(found)
     };
     look().map_err(Error::io(format!("read the snapshot {name}")))
+}
+
+/// Returns a snapshot that has the present disks of a halted zone.
+///
+/// # Errors
+/// Fails if the record, a snapshot or a disk cannot be read.
+pub fn unchanged_since(zonepath: &Path) -> Result<Option<Name>, Error> {
+    let record = Record::load(zonepath)?;
+    let written = written(&record, zonepath)?;
+    for one in list(zonepath)?.into_iter().rev() {
+        let about = about(zonepath, &one.name)?;
+        // The record counts the boots, so a zone that has run since has another one.
+        if about.record == record && about.written == written {
+            return Ok(Some(one.name));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the time of the last write to each file that the guest can change, in nanoseconds since
+/// 1970.
+fn written(record: &Record, zonepath: &Path) -> Result<BTreeMap<String, i64>, Error> {
+    let time = |file: &str| {
+        let meta = fs::metadata(zonepath.join(file)).map_err(Error::io(format!("read {file}")))?;
+        let seconds = meta.mtime().saturating_mul(1_000_000_000);
+        Ok((file.to_owned(), seconds.saturating_add(meta.mtime_nsec())))
+    };
+    changing(record).map(time).collect()
+}
+
+/// Returns true if files in the zonepath can share their blocks.
+#[must_use]
+pub fn shares_blocks(zonepath: &Path) -> bool {
+    use rustix::fs::{Mode, OFlags, open};
+    let file = || {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        open(zonepath, flags, Mode::RUSR | Mode::WUSR)
+    };
+    let (Ok(from), Ok(to)) = (file(), file()) else {
+        return false;
+    };
+    rustix::fs::ioctl_ficlone(&to, &from).is_ok()
+}
+
+/// Returns the bytes that a snapshot of a halted zone copies; 0 if the copies share their blocks.
+///
+/// # Errors
+/// Fails if the record or a disk cannot be read.
+pub fn bytes_to_copy(zonepath: &Path) -> Result<u64, Error> {
+    if shares_blocks(zonepath) {
+        return Ok(0);
+    }
+    let mut bytes = 0_u64;
+    for file in changing(&Record::load(zonepath)?) {
+        let meta = fs::metadata(zonepath.join(file)).map_err(Error::io(format!("read {file}")))?;
+        bytes = bytes.saturating_add(meta.blocks().saturating_mul(512));
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! Snapshots of the disks of a running kernel zone.
 //!
-//! The guest writes to a new, empty file on top of each disk from the moment of the snapshot on. The
-//! former files never change again. The snapshot has a hard link to each of them.
+//! On btrfs, and on xfs with reflinks, the snapshot has copies of the disks that share their blocks.
+//! They are made while the guest is paused, and the disks stay as they are.
+//!
+//! On other file systems the guest writes to a new, empty file on top of each disk from the moment of
+//! the snapshot on. The former files never change again. The snapshot has a hard link to each of them.
 //!
 //! | step, in order | a crash after the step leaves |
 //! |---|---|
@@ -54,7 +57,9 @@ pub struct Live {
     zonepath: PathBuf,
     /// The record with the new files.
     after: Record,
-    /// The new files.
+    /// True if the snapshot has copies of the disks that share their blocks.
+    shares: bool,
+    /// The new files; none if the copies share blocks.
     pub overlays: Vec<Overlay>,
 }
 
@@ -86,17 +91,14 @@ pub fn begin(
     for disk in &before.disks {
         check(disk, &stacks[&disk.id])?;
     }
-    let files = before.disks.iter().map(|disk| disk.bases.len() + 2).sum();
-    if let Some(why) = disks::why_too_many(files, config) {
-        return Err(Error::Refused(format!("{why}.")));
-    }
     let mut live = Live {
         after: Record::load(zonepath)?,
         taking: Taking::new(zonepath, before),
         zonepath: zonepath.to_owned(),
+        shares: false,
         overlays: Vec::new(),
     };
-    match live.make() {
+    match live.make(config) {
         Ok(()) => Ok(live),
         Err(why) => {
             live.abandon();
@@ -105,14 +107,21 @@ pub fn begin(
     }
 }
 
-/// Checks that a disk can get one more file, and that QEMU has the disk as the record says.
-fn check(disk: &Disk, stack: &Stack) -> Result<(), Error> {
-    if disk.bases.len() >= MAX_BASES {
-        return Err(Error::Refused(format!(
-            "disk {} stands on {MAX_BASES} files already, one for each snapshot of the running zone: shut the zone down, and take its snapshots while it is halted.",
+/// Returns the reason if a disk cannot get one more file.
+fn why_full(record: &Record, config: &Config) -> Option<String> {
+    let mut disks = record.disks.iter();
+    if let Some(disk) = disks.find(|disk| disk.bases.len() >= MAX_BASES) {
+        return Some(format!(
+            "disk {} stands on {MAX_BASES} files already, and each snapshot of the running zone adds one: shut the zone down and take the snapshot then",
             disk.id
-        )));
+        ));
     }
+    let files = record.disks.iter().map(|disk| disk.bases.len() + 2).sum();
+    disks::why_too_many(files, config)
+}
+
+/// Checks that QEMU has a disk as the record says.
+fn check(disk: &Disk, stack: &Stack) -> Result<(), Error> {
     if disk.bases.len() != stack.below || disk.size != stack.size {
         return Err(Error::Refused(format!(
             "the machine has disk {} with {} files and {} bytes, and machine.json with {} files and {} bytes: run zoneadm apply, or reboot the zone.",
@@ -127,16 +136,54 @@ fn check(disk: &Disk, stack: &Stack) -> Result<(), Error> {
 }
 
 impl Live {
-    fn make(&mut self) -> Result<(), AnyError> {
+    fn make(&mut self, config: &Config) -> Result<(), AnyError> {
         let half = self.taking.half();
         fs::create_dir_all(&half)?;
+        self.shares = self.share()?;
+        if !self.shares {
+            if let Some(why) = why_full(self.taking.record(), config) {
+                return Err(format!("{why}.").into());
+            }
+            self.stack()?;
+        }
+        for base in self.taking.record().disks.iter().flat_map(|one| &one.bases) {
+            link_as(&self.zonepath.join(&base.name), &half.join(&base.name))?;
+        }
+        Ok(File::open(&self.zonepath)?.sync_all()?)
+    }
+
+    /// Makes the copies that share blocks with the disks. [`Live::copy`] makes them again when the
+    /// guest is paused. Returns false, and leaves no file, if the file system cannot share blocks.
+    fn share(&mut self) -> Result<bool, AnyError> {
+        let half = self.taking.half();
+        let files = kept::changing(self.taking.record());
+        let paths = |file: &str| (self.zonepath.join(file), half.join(file));
+        let pairs: Vec<kept::Pair> = files.map(paths).collect();
+        let mut shares = true;
+        for (from, to) in &pairs {
+            let target = create(to)?;
+            shares &= rustix::fs::ioctl_ficlone(&target, File::open(from)?).is_ok();
+            if !shares {
+                break;
+            }
+        }
+        match shares {
+            true => self.taking.pairs = pairs,
+            false => pairs.iter().for_each(|(_, to)| {
+                // The file may not have been made.
+                let _ = fs::remove_file(to);
+            }),
+        }
+        Ok(shares)
+    }
+
+    /// Makes the new file of each disk, and links the former file.
+    fn stack(&mut self) -> Result<(), AnyError> {
+        let half = self.taking.half();
         for disk in &self.taking.record().disks {
             let file = disk.file.as_deref().ok_or("a disk has no file")?;
             // This is a link and never a copy: the guest still writes to the file.
             fs::hard_link(self.zonepath.join(file), half.join(file))?;
-            for base in &disk.bases {
-                link_as(&self.zonepath.join(&base.name), &half.join(&base.name))?;
-            }
             let name = format!("{TOP}{}", new_uuid()?);
             let path = self.zonepath.join(&name);
             write_new(&path, &vm::overlay::empty(disk.size)?)?;
@@ -162,18 +209,22 @@ impl Live {
             let pair = (self.zonepath.join(&nvram.file), to);
             self.taking.pairs.push(pair);
         }
-        Ok(File::open(&self.zonepath)?.sync_all()?)
+        Ok(())
     }
 
-    /// Writes the record with the new files.
+    /// Writes the record with the new files, if there are any.
     ///
     /// # Errors
     /// Fails as [`Record::save`] does.
     pub fn write_record(&self) -> Result<(), Error> {
-        self.after.save(&self.zonepath)
+        match self.overlays.is_empty() {
+            true => Ok(()),
+            false => self.after.save(&self.zonepath),
+        }
     }
 
-    /// Copies the variables of the UEFI firmware. The guest must be paused.
+    /// Copies the files without a new file on top: the variables of the UEFI firmware, and the disks
+    /// if the copies share blocks. The guest must be paused.
     ///
     /// # Errors
     /// Fails with [`Error::Refused`], for example if the file system is full.
@@ -181,7 +232,12 @@ impl Live {
         for (from, to) in &self.taking.pairs {
             let copied = || -> Result<(), AnyError> {
                 let target = fs::OpenOptions::new().write(true).open(to)?;
-                copy_or_share(&File::open(from)?, &target)
+                let source = File::open(from)?;
+                // The guest must not stand still while a whole disk is copied.
+                match self.shares {
+                    true => Ok(rustix::fs::ioctl_ficlone(&target, &source)?),
+                    false => copy_or_share(&source, &target),
+                }
             };
             copied().map_err(|error| Error::Refused(format!("{}: {error}", to.display())))?;
         }
@@ -300,9 +356,21 @@ mod tests {
         disk.file.clone().into_iter().chain(bases).collect()
     }
 
+    /// Returns true, and says so, if the file system of the tests makes copies and no new files.
+    fn copies(zonepath: &Path) -> bool {
+        let shares = kept::shares_blocks(zonepath);
+        if shares {
+            println!("skipped: the file system shares blocks");
+        }
+        shares
+    }
+
     #[test]
     fn a_snapshot_has_the_former_files_and_the_record_one_more() {
         let (_dir, host, config, zonepath) = running();
+        if copies(&zonepath) {
+            return;
+        }
         let live = begin(&host, &config, &zonepath, &name("one"), &stacks(1)).unwrap();
         assert_eq!(files(&zonepath), ["disk0", BASE]);
         live.write_record().unwrap();
@@ -334,6 +402,9 @@ mod tests {
     fn a_cut_at_any_step_leaves_disks_with_all_data() {
         for step in 0..=4 {
             let (_dir, host, config, zonepath) = running();
+            if copies(&zonepath) {
+                return;
+            }
             let live = begin(&host, &config, &zonepath, &name("one"), &stacks(1)).unwrap();
             let mut below = 1;
             if step > 0 {
@@ -377,8 +448,10 @@ mod tests {
             let error = begin(&host, &config, &zonepath, &name("one"), stacks);
             error.unwrap_err().to_string()
         };
-        let why = refused(&stacks(MAX_BASES));
-        assert!(why.contains("stands on 24 files"), "{why}");
+        if !copies(&zonepath) {
+            let why = refused(&stacks(MAX_BASES));
+            assert!(why.contains("stands on 24 files"), "{why}");
+        }
         record.disks[0].bases.truncate(1);
         record.disks[0].size = 2 * SIZE;
         record.save(&zonepath).unwrap();

@@ -108,7 +108,7 @@ pub fn refuse_paused(monitor: &mut Monitor) -> Result<(), Error> {
     Err(refused("stop", &why))
 }
 
-/// Pauses the guest, puts the overlays on the disks, calls `copy`, and lets the guest run again.
+/// Pauses the guest, puts the overlays, if any, on the disks, calls `copy`, and lets the guest run again.
 /// Returns the time for which the guest was paused.
 ///
 /// After an error the guest runs on, and writes to the overlays or to the former files: see
@@ -178,9 +178,13 @@ fn paused(
 ) -> Result<Duration, Error> {
     let since = Instant::now();
     let all = json!({ "actions": actions });
+    // QEMU writes all data of the guest to the disks when it pauses the guest.
     let done = monitor
         .execute("stop", None, PAUSE_TIMEOUT)
-        .and_then(|_| monitor.execute("transaction", Some(all), PAUSE_TIMEOUT))
+        .and_then(|_| match actions.is_empty() {
+            true => Ok(Value::Null),
+            false => monitor.execute("transaction", Some(all), PAUSE_TIMEOUT),
+        })
         .and_then(|_| copy());
     // The guest runs on also after an error, even if QEMU has not answered in time.
     let runs = monitor.execute("cont", None, COMMAND_TIMEOUT);

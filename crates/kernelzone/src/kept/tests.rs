@@ -137,3 +137,36 @@ fn a_description_that_leads_elsewhere_is_refused() {
     }
     assert_eq!(content(&zonepath), "first");
 }
+
+#[test]
+fn a_halted_zone_is_unchanged_until_its_disks_or_its_boots_change() {
+    let (_dir, host, config, zonepath) = zone();
+    let disk = zonepath.join("disk0");
+    let set = |seconds: u64| {
+        let file = File::options().write(true).open(&disk).unwrap();
+        file.set_modified(UNIX_EPOCH + std::time::Duration::from_secs(seconds))
+            .unwrap();
+    };
+    assert_eq!(unchanged_since(&zonepath).unwrap(), None);
+    set(1000);
+    take(&host, &config, &zonepath, "one");
+    assert_eq!(unchanged_since(&zonepath).unwrap(), Some(name("one")));
+    set(1001);
+    assert_eq!(unchanged_since(&zonepath).unwrap(), None);
+    set(1000);
+    assert_eq!(unchanged_since(&zonepath).unwrap(), Some(name("one")));
+    Record::count_boot(&zonepath).unwrap();
+    assert_eq!(unchanged_since(&zonepath).unwrap(), None);
+}
+
+#[test]
+fn bytes_to_copy_are_those_of_the_disks_alone() {
+    let (_dir, _host, _config, zonepath) = zone();
+    fs::write(zonepath.join("disk0"), vec![1; 1 << 20]).unwrap();
+    fs::write(zonepath.join(BASE), vec![1; 4 << 20]).unwrap();
+    let bytes = bytes_to_copy(&zonepath).unwrap();
+    match shares_blocks(&zonepath) {
+        true => assert_eq!(bytes, 0),
+        false => assert!((1 << 20..2 << 20).contains(&bytes), "{bytes}"),
+    }
+}
