@@ -143,9 +143,54 @@ pub(crate) fn list(
     Ok(found)
 }
 
+/// Returns true if a kernel zone is at a zonepath.
+pub(crate) fn is_at(zonepath: &Path) -> bool {
+    zonepath.join(kernelzone::record::FILE).exists()
+}
+
+/// Returns the reason for which a schedule takes no snapshot of the disks now.
+pub(crate) fn why_not_by_schedule(
+    host: &Host,
+    subject: &Subject,
+    config: &Config,
+) -> Option<String> {
+    match subject.state {
+        State::Running if kept::shares_blocks(&subject.zonepath) => None,
+        State::Running => Some(
+            "runs, and its file system cannot share blocks: each snapshot would put one more file below its disks. Automatic snapshots are taken while it is halted, or on btrfs and xfs."
+                .to_owned(),
+        ),
+        State::Installed if suspend::is_suspended(host, &subject.entry, config) => {
+            Some("is suspended.".to_owned())
+        }
+        State::Installed => None,
+        state => Some(format!("is {state}.")),
+    }
+}
+
+/// Returns a snapshot with the present disks of a zone, or `None` if the disks may have changed.
+pub(crate) fn unchanged_since(zonepath: &Path, state: State) -> Result<Option<Name>, Error> {
+    match state {
+        State::Installed => kept::unchanged_since(zonepath),
+        _ => Ok(None),
+    }
+}
+
+/// Returns the bytes that snapshots occupy together, without those that they share with the disks.
+pub(crate) fn bytes_together<'a>(
+    zonepath: &Path,
+    names: impl Iterator<Item = &'a Name>,
+) -> Result<u64, Error> {
+    let mut bytes = 0_u64;
+    for name in names {
+        bytes = bytes.saturating_add(kept::usage(zonepath, name)?.own);
+    }
+    Ok(bytes)
+}
+
 /// Returns the number of snapshots of the disks; `None` if the zone is no kernel zone.
 pub(crate) fn count(zonepath: &Path) -> Result<Option<usize>, Error> {
-    match zonepath.join(kernelzone::record::FILE).exists() {
+    match is_at(zonepath) {
         true => kept::names(zonepath).map(|names| Some(names.len())),
         false => Ok(None),
     }

@@ -63,8 +63,17 @@ pub fn of_changes(
         Start::Go(subject) => subject,
         Start::Already(notice) => return Ok(Changes::Refused(notice.to_owned())),
     };
-    let driver = driver_at(&subject.zonepath)?;
-    if let Some(same) = driver.unchanged_since(&subject.zonepath)? {
+    let same = match kept_disks::is_at(&subject.zonepath) {
+        true => {
+            let config = subject.config(host)?;
+            if let Some(why) = kept_disks::why_not_by_schedule(host, &subject, &config) {
+                return Ok(Changes::Refused(why));
+            }
+            kept_disks::unchanged_since(&subject.zonepath, subject.state)?
+        }
+        false => driver_at(&subject.zonepath)?.unchanged_since(&subject.zonepath)?,
+    };
+    if let Some(same) = same {
         return Ok(Changes::Nothing(same));
     }
     if let Some(why) = ready()? {

@@ -434,10 +434,8 @@ fn a_maximum_size_removes_the_oldest_snapshots() {
 }
 
 #[test]
-fn kernel_zones_and_schedules_that_keep_nothing_are_refused() {
+fn schedules_that_keep_nothing_are_refused() {
     let Some(host) = Host::new() else { return };
-    host.zonecfg(&["-z", "vm", "create -t SYSsolaris-kz; add snapshots; end"])
-        .mentions(1, "snapshots");
     let nothing = "create; add snapshots; set frequent=0; set hourly=0; set daily=0; set weekly=0; set monthly=0; end";
     host.zonecfg(&["-z", "web", nothing]).mentions(
         1,
@@ -445,4 +443,59 @@ fn kernel_zones_and_schedules_that_keep_nothing_are_refused() {
     );
     let mut command = host.command("zones-service", &["slide", "--now", "yesterday"]);
     assert_eq!(run(&mut command, b"").code(), Some(2));
+}
+
+/// Writes a text to a file on the disk of the kernel zone.
+#[track_caller]
+fn write_in_guest(host: &Host, text: &str) {
+    let script = format!("echo {text} >/root.text; sync; cat /root.text");
+    assert_eq!(e2e::guest::said(host, &script), text);
+}
+
+#[test]
+fn the_disks_of_a_kernel_zone_have_a_schedule() {
+    on("btrfs", 2000, |host, _| {
+        if !e2e::guest::boot_machine(host, SCHEDULE) {
+            return;
+        }
+        write_in_guest(host, "first");
+        let _ = host.on("k1", &["snapshot", "mine"]).ok();
+        let _ = slide(host, 2, 8, &[]).ok();
+        let first = auto("monthly", 2, 8);
+        let expected = BTreeSet::from(["mine".to_owned(), first.clone()]);
+        assert_eq!(names(host, "k1"), expected);
+        let log = messages(host, "k1");
+        let frozen = "paused for ";
+        assert_eq!(log.matches(frozen).count(), 2, "{log}");
+        assert_eq!(log.matches("with frozen file systems").count(), 2, "{log}");
+        // The copies share their blocks, so the disk keeps its one file.
+        let record = fs::read_to_string(host.path("/zones/k1/machine.json")).unwrap();
+        assert!(record.contains("\"bases\": []"), "{record}");
+
+        write_in_guest(host, "second");
+        host.halt("k1");
+        let _ = slide(host, 2, 9, &[]).ok();
+        assert_eq!(names(host, "k1").len(), 3);
+        // A halted zone that has not changed gets no snapshot.
+        for hour in 10..13 {
+            let ran = slide(host, 2, hour, &[]).ok();
+            assert_eq!(names(host, "k1").len(), 3, "{ran:?}");
+        }
+        host.on("k1", &["rollback", "-F", &first]).quiet();
+        e2e::machine::boot(host, "k1");
+        assert_eq!(e2e::guest::said(host, "cat /root.text"), "first");
+        // Only automatic snapshots are removed.
+        for day in 3..20 {
+            let _ = slide(host, day, 8, &[]).ok();
+        }
+        let now = names(host, "k1");
+        assert!(now.contains("mine") && now.contains(&first), "{now:?}");
+        assert!(!now.contains(&auto("hourly", 2, 9)), "{now:?}");
+        let dailies = now.iter().filter(|name| name.starts_with("auto-daily-"));
+        assert!((4..=5).contains(&dailies.count()), "{now:?}");
+        host.halt("k1");
+        host.on("k1", &["uninstall", "-F"]).quiet();
+        let left = fs::read_dir(host.path("/zones/k1")).map_or(0, Iterator::count);
+        assert_eq!(left, 0, "files are left in the zonepath");
+    });
 }

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use model::verb::Admission;
 use model::{Config, State, Verb, ZoneName};
-use storage::{Fullness, Name, driver_at};
+use storage::{Fullness, Name, Snapshot, driver_at};
 use store::index::{Entry, Index};
 use store::xml;
 
 use super::moment::Auto;
 use super::plan::{Known, Scheduled};
-use crate::environments;
+use crate::{environments, kept_disks};
 use host::{Error, Host};
 
 /// A zone with a schedule, and its place on disk.
@@ -23,6 +23,8 @@ pub struct Place {
     pub zonepath: PathBuf,
     /// True if the zone has processes, so that a snapshot may have to copy its top.
     pub is_active: bool,
+    /// True for a kernel zone, whose snapshots are those of its disks.
+    pub is_machine: bool,
 }
 
 /// A disk with the zones on it that have schedules.
@@ -96,7 +98,8 @@ fn look(host: &Host, entry: &Entry) -> Result<Found, Error> {
         return Ok(Found::Skipped(why));
     }
     let zonepath = host.root.path(&entry.zonepath);
-    if subject::lacks_root(&zonepath) {
+    let is_machine = kept_disks::is_at(&zonepath);
+    if !is_machine && subject::lacks_root(&zonepath) {
         let why = format!("{} holds no root.", entry.zonepath.display());
         return Ok(Found::Skipped(why));
     }
@@ -117,6 +120,7 @@ fn look(host: &Host, entry: &Entry) -> Result<Found, Error> {
         plan,
         zonepath,
         is_active,
+        is_machine,
     };
     Ok(Found::Zone(place, fullness))
 }
@@ -136,8 +140,20 @@ fn config(host: &Host, entry: &Entry, state: State) -> Result<Config, Error> {
 
 /// Returns the bytes that automatic snapshots occupy together. Reads all their files.
 pub(super) fn bytes(zonepath: &Path, known: &[Known]) -> Result<u64, Error> {
+    if kept_disks::is_at(zonepath) {
+        return kept_disks::bytes_together(zonepath, known.iter().map(|one| &one.name));
+    }
     let names: BTreeSet<Name> = known.iter().map(|one| one.name.clone()).collect();
     Ok(driver_at(zonepath)?.bytes_together(zonepath, &names)?)
+}
+
+/// Returns all snapshots at a zonepath.
+pub(super) fn snapshots(zonepath: &Path) -> Result<Vec<Snapshot>, Error> {
+    if !kept_disks::is_at(zonepath) {
+        return Ok(driver_at(zonepath)?.snapshots(zonepath)?);
+    }
+    let all = kept_disks::list(zonepath, false)?;
+    Ok(all.into_iter().map(|(one, _)| one).collect())
 }
 
 /// Returns the automatic snapshots at a zonepath, the oldest first.
@@ -146,9 +162,8 @@ pub(super) fn known(zonepath: &Path) -> Result<Vec<Known>, Error> {
     if marked.is_empty() {
         return Ok(Vec::new());
     }
-    let driver = driver_at(zonepath)?;
     let mut known = Vec::new();
-    for one in driver.snapshots(zonepath)? {
+    for one in snapshots(zonepath)? {
         let auto = Auto::parse(&one.name).filter(|_| marked.contains(&one.name));
         let Some(auto) = auto else { continue };
         known.push(Known {

@@ -15,6 +15,7 @@ use super::plan::{FULL_PERCENT, Known, Removal, Scheduled, Why, relief};
 use crate::environments;
 use crate::snapshot::{self, Changes};
 use host::{Error, Host, flatten, parallel};
+use kernelzone::kept;
 
 /// Time for which btrfs and ZFS, which free the space of removed files in the background, are given
 /// to free the space of one snapshot.
@@ -185,7 +186,7 @@ fn take(host: &Host, place: &Place, due: Auto) -> Result<Changes, Error> {
     };
     let done = snapshot::of_changes(host, &place.plan.zone, &name, ready);
     if done.is_err() && is_marked {
-        let known = driver_at(zonepath)?.snapshots(zonepath)?;
+        let known = facts::snapshots(zonepath)?;
         if !known.iter().any(|one| one.name == name) {
             environments::set_scheduled(zonepath, &name, false)?;
         }
@@ -193,8 +194,8 @@ fn take(host: &Host, place: &Place, due: Auto) -> Result<Changes, Error> {
     done
 }
 
-/// Returns the reason if a disk has no room for a snapshot. A snapshot of a running zone copies
-/// files where the file system cannot share blocks.
+/// Returns the reason if a disk has no room for a snapshot. A snapshot of a running zone, or of the
+/// disks of a halted kernel zone, copies files where the file system cannot share blocks.
 fn why_no_room(place: &Place) -> Result<Option<String>, Error> {
     let driver = driver_at(&place.zonepath)?;
     let fullness = driver.fullness(&place.zonepath)?;
@@ -204,10 +205,15 @@ fn why_no_room(place: &Place) -> Result<Option<String>, Error> {
             "its disk is {percent} % full; no automatic snapshot is taken from {FULL_PERCENT} %: remove files or snapshots."
         )));
     }
-    if !place.is_active || percent < HALF_OF_FULL {
+    if percent < HALF_OF_FULL {
         return Ok(None);
     }
-    let bytes = driver.bytes_to_copy(&place.zonepath)?;
+    let bytes = match (place.is_machine, place.is_active) {
+        // A snapshot of a running kernel zone by a schedule shares the blocks of the disks.
+        (false, false) | (true, true) => return Ok(None),
+        (false, true) => driver.bytes_to_copy(&place.zonepath)?,
+        (true, false) => kept::bytes_to_copy(&place.zonepath)?,
+    };
     let after = fullness.percent_with(bytes);
     Ok((after >= FULL_PERCENT).then(|| {
         let size = model::table::short_size(bytes);
@@ -229,9 +235,16 @@ fn forget_marks(place: &Place, plan: &Scheduled) -> Result<(), Error> {
 
 /// Returns false if a snapshot with the present content of the zone's root exists.
 fn has_changed(place: &Place) -> bool {
-    let same = driver_at(&place.zonepath).and_then(|it| it.unchanged_since(&place.zonepath));
+    let zonepath = &place.zonepath;
     // The run itself reports errors.
-    same.is_ok_and(|same| same.is_none())
+    if !place.is_machine {
+        let same = driver_at(zonepath).and_then(|it| it.unchanged_since(zonepath));
+        return same.is_ok_and(|same| same.is_none());
+    }
+    match place.is_active {
+        true => kept::shares_blocks(zonepath),
+        false => kept::unchanged_since(zonepath).is_ok_and(|same| same.is_none()),
+    }
 }
 
 fn use_of(zonepath: &Path) -> Option<Fullness> {

@@ -1,6 +1,6 @@
 //! The table row of the schedule of automatic snapshots.
 
-use super::{NOT_KZ, property, single};
+use super::{property, single};
 use crate::table::Kind;
 use crate::table::spec::{PropertySpec, ResourceSpec, Show};
 
@@ -27,8 +27,6 @@ const fn kept(name: &'static str, default: &'static str, help: &'static str) -> 
 
 pub(super) const SNAPSHOTS: ResourceSpec = ResourceSpec {
     live: true,
-    // Snapshots of a kernel zone's disks need a halted zone, which a schedule must not halt.
-    brands: NOT_KZ,
     delegable: true,
     ..single(
         "snapshots",
