@@ -201,3 +201,60 @@ fn a_zone_that_is_cut_off_during_a_snapshot_boots_with_all_data() {
         host.on("k1", &["destroy-snapshot", "next"]).quiet();
     }
 }
+
+#[test]
+fn disks_grow_and_go_after_a_snapshot() {
+    let Some(host) = Host::new() else { return };
+    if !boot_machine(&host, "") {
+        return;
+    }
+    let second =
+        "add device; set storage=file:///zones/%{zonename}/disk1; set id=1; set size=64m; end";
+    host.zonecfg(&["-z", "k1", second]).quiet();
+    let _ = host.on("k1", &["apply"]).ok();
+    let disks = |expected: &str| {
+        wait_for(
+            &format!("disks with {expected} blocks in the guest"),
+            || {
+                let sizes = said(&host, "echo $(cat /sys/block/vd*/size)");
+                (sizes == expected).then_some(())
+            },
+        );
+    };
+    disks("524288 131072");
+    let sum = "dd if=/dev/vdb bs=1M count=2 2>/dev/null | md5sum";
+    let fill = "dd if=/dev/urandom of=/dev/vdb bs=1M count=2 2>/dev/null; sync";
+    let before = said(&host, &format!("{fill}; {sum}"));
+    take(&host, "both");
+    let after = said(&host, &format!("{fill}; {sum}"));
+    assert_ne!(before, after);
+
+    // The file that QEMU got at the snapshot grows, not the one that it got at the boot.
+    for id in ["0", "1"] {
+        let grow = format!("select device id={id}; set size=320m; end");
+        host.zonecfg(&["-z", "k1", &grow]).quiet();
+    }
+    let _ = host.on("k1", &["apply"]).ok();
+    disks("655360 655360");
+    take(&host, "grown");
+    host.zonecfg(&["-z", "k1", "remove device id=1"]).quiet();
+    let _ = host.on("k1", &["apply"]).ok();
+    disks("655360");
+    // The snapshot has the disks that are in the machine.
+    take(&host, "one");
+    host.zonecfg(&["-z", "k1", &second.replace("64m", "320m")])
+        .quiet();
+    let _ = host.on("k1", &["apply"]).ok();
+    disks("655360 655360");
+    assert_eq!(said(&host, sum), after);
+    host.halt("k1");
+    host.on("k1", &["rollback", "-F", "one"]).quiet();
+    machine::boot(&host, "k1");
+    assert_eq!(said(&host, sum), after);
+    host.halt("k1");
+    // The configuration asks for 320M, so the disks grow again at the boot.
+    host.on("k1", &["rollback", "-F", "both"]).quiet();
+    machine::boot(&host, "k1");
+    disks("655360 655360");
+    assert_eq!(said(&host, sum), before);
+}

@@ -60,5 +60,5 @@ pub enum FreezeError {
     Thawed,
     /// The agent did not confirm the thaw, so it may have thawed the file systems at any time.
     #[error("the agent did not confirm the thaw: {}", flatten(.0))]
-    Late(Box<FreezeError>),
+    Late(Box<Self>),
 }
