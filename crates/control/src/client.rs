@@ -137,6 +137,20 @@ pub fn snapshot(socket: &OwnedFd, name: &str) -> Result<Taken, Error> {
     }
 }
 
+/// Begins to merge the files below the disks of a running kernel zone, or asks for the state of the
+/// merge. Returns the bytes that are done and the bytes in all; `None` after the end.
+///
+/// # Errors
+/// [`Error::Daemon`] with the error that zoneadmd sent; the merge is given up then.
+pub fn merge_disks(socket: &OwnedFd) -> Result<Option<(u64, u64)>, Error> {
+    match exchange(socket, &Request::MergeDisks, None)? {
+        None => Err(Error::Daemon("zoneadmd went away".to_owned())),
+        Some(Reply::Done) => Ok(None),
+        Some(Reply::Merging(done, total)) => Ok(Some((done, total))),
+        Some(other) => Err(refusal(other)),
+    }
+}
+
 fn refusal(reply: Reply) -> Error {
     Error::Daemon(match reply {
         Reply::Error(text) => text,

@@ -55,6 +55,9 @@ pub enum Request {
     /// Takes a snapshot with this name of the disks of the running kernel zone; zoneadmd answers with
     /// [`Reply::Taken`].
     Snapshot(String),
+    /// Begins to merge the files below the disks of the running kernel zone, or asks for the state of
+    /// the merge. zoneadmd answers with [`Reply::Merging`] until the merge is complete.
+    MergeDisks,
     /// Freezes every process of the zone until the connection is closed. If the client dies, its
     /// connection is closed, too.
     Freeze,
@@ -200,6 +203,8 @@ pub enum Reply {
     Done,
     /// zoneadmd changed the resource controls, with this result.
     Changed(Changed),
+    /// zoneadmd merges files: the bytes that are done, and the bytes in all.
+    Merging(u64, u64),
     /// zoneadmd took a snapshot of the disks of a running kernel zone.
     Taken(Taken),
     /// zoneadmd did not carry out the request, for the reason in this text.

@@ -16,6 +16,7 @@ mod guest;
 mod incoming_guest;
 pub(crate) mod job;
 mod memory_file;
+mod merge;
 mod outgoing_guest;
 mod pager;
 mod parts;

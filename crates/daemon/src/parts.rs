@@ -27,6 +27,7 @@ impl Server<'_> {
         }
         // The machine may run on another host, and this QEMU may have released the disks.
         self.refuse_away()?;
+        self.stop_merge();
         let machine = self.platform.machine.as_mut();
         let machine = machine.ok_or(PartError::NotAMachine)?;
         let monitor = machine.monitor.as_mut();

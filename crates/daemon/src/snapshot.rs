@@ -48,6 +48,7 @@ impl Server<'_> {
             return Err(SnapshotError::NotRunning);
         }
         self.refuse_away()?;
+        self.stop_merge();
         let name = name.parse().map_err(SnapshotError::Name)?;
         let config = store::xml::load_running(&self.host.root, self.zone)?;
         let machine = self.platform.machine.as_mut();
@@ -168,7 +169,10 @@ fn taken(paused: Duration, unfrozen: Option<&FreezeError>) -> Taken {
 }
 
 /// Takes files out of the zone's record that QEMU does not use. Returns the disks in the machine.
-fn mended(monitor: &mut Monitor, zonepath: &Path) -> Result<BTreeMap<u32, Stack>, SnapshotError> {
+pub(super) fn mended(
+    monitor: &mut Monitor,
+    zonepath: &Path,
+) -> Result<BTreeMap<u32, Stack>, SnapshotError> {
     let stacks = snapshot::stacks(monitor).map_err(MachineError::from)?;
     live_snapshot::mend(zonepath, &stacks)?;
     Ok(stacks)

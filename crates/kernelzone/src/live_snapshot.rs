@@ -112,7 +112,7 @@ fn why_full(record: &Record, config: &Config) -> Option<String> {
     let mut disks = record.disks.iter();
     if let Some(disk) = disks.find(|disk| disk.bases.len() >= MAX_BASES) {
         return Some(format!(
-            "disk {} stands on {MAX_BASES} files already, and each snapshot of the running zone adds one: shut the zone down and take the snapshot then",
+            "disk {} stands on {MAX_BASES} files already, and each snapshot of the running zone adds one: merge them first (zoneadm merge)",
             disk.id
         ));
     }
@@ -274,8 +274,13 @@ impl Live {
     }
 }
 
-/// Takes files out of the record that QEMU does not use, because a snapshot failed after the record
-/// was written. `stacks` are the disks in the machine. Returns true if the record has changed.
+/// The least number of files below a disk that are merged. With fewer, a merged disk could be taken
+/// for one whose snapshot failed.
+pub const LEAST_MERGED: usize = 3;
+
+/// Takes files out of the record that QEMU does not use: because a snapshot failed after the record
+/// was written, or because QEMU has merged the files of a disk ([`vm::merge`]). `stacks` are the disks
+/// in the machine. Returns true if the record has changed.
 ///
 /// # Errors
 /// Fails as [`Record::load`] and [`Record::save`] do. The record is then as before.
@@ -286,6 +291,12 @@ pub fn mend(zonepath: &Path, stacks: &BTreeMap<u32, Stack>) -> Result<bool, Erro
         let Some(stack) = stacks.get(&disk.id) else {
             continue;
         };
+        if stack.below == 1 && disk.bases.len() >= LEAST_MERGED {
+            let lowest = disk.bases.split_off(disk.bases.len() - 1);
+            let merged = std::mem::replace(&mut disk.bases, lowest);
+            unused.extend(merged.into_iter().map(|base| base.name));
+            continue;
+        }
         let Some(file) = disk.file.clone().filter(|name| name.starts_with(TOP)) else {
             continue;
         };
@@ -435,6 +446,30 @@ mod tests {
             assert_eq!(left.count(), below - 1, "step {step}");
             assert_eq!(names(&zonepath), before);
         }
+    }
+
+    #[test]
+    fn merged_files_leave_the_record() {
+        let (_dir, _host, _config, zonepath) = running();
+        let mut record = Record::load(&zonepath).unwrap();
+        let disk = &mut record.disks[0];
+        let between = |name: &str| {
+            fs::write(zonepath.join(name), "between").unwrap();
+            Base {
+                name: name.to_owned(),
+                format: Format::Qcow2,
+                digest: None,
+            }
+        };
+        disk.bases.insert(0, between("top-b"));
+        disk.bases.insert(0, between("top-a"));
+        record.save(&zonepath).unwrap();
+        // An unfinished merge leaves all files.
+        assert!(!mend(&zonepath, &stacks(3)).unwrap());
+        assert!(mend(&zonepath, &stacks(1)).unwrap());
+        assert_eq!(files(&zonepath), ["disk0", BASE]);
+        assert!(!zonepath.join("top-a").exists() && !zonepath.join("top-b").exists());
+        assert!(zonepath.join(BASE).exists() && zonepath.join("disk0").exists());
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! | [`overlay`] | an empty qcow2 on a base: a clone without a copy |
 //! | [`dump`] | its memory, into a file that debuggers read |
 //! | [`live`] | migration to another QEMU while the machine runs |
+//! | [`merge`] | fewer files below the disks of a running machine |
 //! | [`migrate`] | the state of its devices, out and in |
 //! | [`parts`] | changes of the parts of a running machine |
 //! | [`cards`] | network cards that come and go while the machine runs |
@@ -39,6 +40,7 @@ pub mod full;
 pub mod image;
 pub mod live;
 pub mod machine;
+pub mod merge;
 pub mod migrate;
 pub mod model;
 pub mod more;

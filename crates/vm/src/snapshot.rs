@@ -194,7 +194,7 @@ fn paused(
 }
 
 /// Returns the names of all files that QEMU has open.
-fn known(monitor: &mut Monitor) -> Result<Vec<String>, Error> {
+pub(crate) fn known(monitor: &mut Monitor) -> Result<Vec<String>, Error> {
     let flat = json!({ "flat": true });
     let said = monitor.execute("query-named-block-nodes", Some(flat), COMMAND_TIMEOUT)?;
     let names = list(&said).filter_map(|one| one["node-name"].as_str());

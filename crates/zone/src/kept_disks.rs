@@ -15,6 +15,8 @@ use control::client;
 use control::protocol::Taken;
 use host::{Error, Fault, Host, flatten};
 use kernelzone::kept;
+use kernelzone::live_snapshot::LEAST_MERGED;
+use kernelzone::record::Record;
 use subject::Subject;
 
 /// Makes or removes a snapshot of the disks, or returns the disks to it.
@@ -141,6 +143,42 @@ pub(crate) fn list(
         found.push((snapshot, usage));
     }
     Ok(found)
+}
+
+/// Interval between questions about the progress of a merge.
+const MERGE_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Merges the files below the disks of a running kernel zone. The caller holds the zone's lock.
+///
+/// # Errors
+/// Fails with [`Error::Refused`] if the zone does not run, and with [`Error::Daemon`] if QEMU cannot
+/// merge. The disks then keep their files.
+pub(crate) fn merge(host: &Host, subject: &Subject, dry_run: bool) -> Result<Outcome, Error> {
+    let record = Record::load(&subject.zonepath)?;
+    let mut disks = record.disks.iter();
+    if !disks.any(|disk| disk.bases.len() >= LEAST_MERGED) {
+        return Ok(Outcome::Already(
+            "zone has few files below its disks already",
+        ));
+    }
+    if subject.state != State::Running {
+        return Err(Error::Refused(
+            "does not run: its QEMU merges the files of its disks, so boot the zone first."
+                .to_owned(),
+        ));
+    }
+    let zone = &subject.entry.name;
+    if dry_run {
+        let text = format!("merge zone {zone}:\n  merge the files below its disks\n");
+        return Ok(Outcome::Planned(text));
+    }
+    loop {
+        let socket = client::connect_or_adopt(host, zone)?;
+        if client::merge_disks(&socket)?.is_none() {
+            return Ok(Outcome::Done);
+        }
+        std::thread::sleep(MERGE_POLL_INTERVAL);
+    }
 }
 
 /// Returns true if a kernel zone is at a zonepath.

@@ -8,6 +8,7 @@ use model::{State, Verb, ZoneName};
 use storage::{Dataset, LAYERS_AFTER_MERGE, MERGE_DEPTH, driver_at};
 
 use crate::executor::{self, Outcome};
+use crate::kept_disks;
 use host::{Error, Host};
 use subject::{Start, Subject};
 
@@ -21,6 +22,9 @@ pub fn merge(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Err
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
     let path = subject.zonepath.clone();
+    if kept_disks::is_at(&path) {
+        return kept_disks::merge(host, &subject, dry_run);
+    }
     if !driver_at(&path)?.has_layers() {
         return Ok(Outcome::Already("zone has no layers to merge"));
     }

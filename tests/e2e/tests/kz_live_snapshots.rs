@@ -258,3 +258,72 @@ fn disks_grow_and_go_after_a_snapshot() {
     disks("655360 655360");
     assert_eq!(said(&host, sum), before);
 }
+
+#[test]
+fn files_of_many_snapshots_are_merged_while_the_zone_runs() {
+    let Some(host) = Host::new() else { return };
+    if !boot_machine(&host, "") {
+        return;
+    }
+    write(&host, "text1");
+    if !take_first(&host) {
+        return;
+    }
+    host.on("k1", &["merge"])
+        .mentions(0, "zone has few files below its disks already");
+    for number in 2..=4 {
+        write(&host, &format!("text{number}"));
+        take(&host, &format!("number{number}"));
+    }
+    write(&host, "last");
+    let sum = "md5sum </dev/vda";
+    let planned = host.on("k1", &["merge", "-n"]).ok().out;
+    assert!(
+        planned.contains("merge the files below its disks"),
+        "{planned}"
+    );
+    assert_eq!(files(&host), 5);
+    let boot = said(&host, BOOT_ID);
+    host.on("k1", &["merge"]).quiet();
+    assert_eq!(files(&host), 2);
+    let tops = || {
+        let entries = std::fs::read_dir(host.path("zones/k1")).unwrap().flatten();
+        let names = entries.map(|one| one.file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("top-")).count()
+    };
+    assert_eq!(tops(), 1);
+    let drop = "sync; echo 3 >/proc/sys/vm/drop_caches";
+    has(&host, "last");
+    assert!(!said(&host, &format!("{drop}; {sum}")).is_empty());
+    has(&host, "last");
+
+    // Another QEMU, and another snapshot, find the merged disk.
+    take(&host, "merged");
+    assert_eq!(files(&host), 3);
+    machine::done(host.on("k1", &["suspend"]));
+    machine::done(host.on("k1", &["boot"]));
+    has(&host, "last");
+    assert_eq!(said(&host, BOOT_ID), boot);
+    host.halt("k1");
+    host.on("k1", &["merge"])
+        .mentions(0, "zone has few files below its disks already");
+    // The snapshots keep the merged files.
+    host.on("k1", &["rollback", "-F", "number3"]).quiet();
+    machine::boot(&host, "k1");
+    has(&host, "text3");
+    host.halt("k1");
+    // A halted zone has no QEMU that could merge.
+    host.on("k1", &["rollback", "-F", "number4"]).quiet();
+    assert_eq!(files(&host), 4);
+    host.on("k1", &["merge"]).mentions(1, "boot the zone first");
+    // A merge whose command is killed harms nothing: the next operation ends it.
+    machine::boot(&host, "k1");
+    let mut child = e2e::start(&mut host.command("zoneadm", &["-z", "k1", "merge"]));
+    child.kill().unwrap();
+    let _ = child.wait();
+    write(&host, "more");
+    take(&host, "after");
+    host.halt("k1");
+    machine::boot(&host, "k1");
+    has(&host, "more");
+}

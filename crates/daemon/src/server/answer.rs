@@ -120,6 +120,14 @@ impl Server<'_> {
                 };
                 reply(&client, &answer);
             }
+            Request::MergeDisks => {
+                let answer = match self.merge_disks() {
+                    Ok(None) => Reply::Done,
+                    Ok(Some((done, total))) => Reply::Merging(done, total),
+                    Err(error) => Reply::Error(flatten(&error)),
+                };
+                reply(&client, &answer);
+            }
             Request::Freeze => self.stand_still(&client),
             Request::Trusted => match &self.platform.trusted {
                 Some(space) => {

@@ -93,6 +93,7 @@ impl Server<'_> {
             return Err(LeaveError::StillRestored);
         }
         self.refuse_changed()?;
+        self.stop_merge();
         match order.disks.len() < sys::passing::MAX_DESCRIPTORS {
             true => Ok(()),
             false => Err(LeaveError::TooManyDisks),

@@ -28,6 +28,7 @@ impl Server<'_> {
         // that may run on another host must not run here.
         self.refuse_away()?;
         self.refuse_changed()?;
+        self.stop_merge();
         // The deadline for all steps of the suspend together.
         let end = Instant::now() + Duration::from_secs(order.seconds);
         let pid = self.platform.init.pid;
