@@ -449,6 +449,28 @@ mod tests {
     }
 
     #[test]
+    fn the_variables_of_the_firmware_are_copied_while_the_guest_is_paused() {
+        let (_dir, host, config, zonepath) = running();
+        let mut record = Record::load(&zonepath).unwrap();
+        record.nvram = Some(crate::record::Nvram {
+            file: "uefi.nvram".to_owned(),
+            size: 6,
+            keys: None,
+        });
+        record.save(&zonepath).unwrap();
+        let nvram = zonepath.join("uefi.nvram");
+        fs::write(&nvram, "before").unwrap();
+        let live = begin(&host, &config, &zonepath, &name("one"), &stacks(1)).unwrap();
+        fs::write(&nvram, "paused").unwrap();
+        live.write_record().unwrap();
+        live.copy().unwrap();
+        fs::write(&nvram, "later!").unwrap();
+        live.complete(&name("one")).unwrap();
+        let kept = zonepath.join(kept::FOLDER).join("one").join("uefi.nvram");
+        assert_eq!(fs::read_to_string(kept).unwrap(), "paused");
+    }
+
+    #[test]
     fn merged_files_leave_the_record() {
         let (_dir, _host, _config, zonepath) = running();
         let mut record = Record::load(&zonepath).unwrap();

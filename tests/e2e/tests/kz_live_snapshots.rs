@@ -327,3 +327,54 @@ fn files_of_many_snapshots_are_merged_while_the_zone_runs() {
     machine::boot(&host, "k1");
     has(&host, "more");
 }
+
+/// Takes a snapshot, and returns its warning and the seconds that it took.
+#[track_caller]
+fn warned(host: &Host, name: &str) -> (String, u64) {
+    let begun = std::time::Instant::now();
+    let ran = host.on("k1", &["snapshot", name]).ok();
+    (ran.err, begun.elapsed().as_secs())
+}
+
+#[test]
+fn a_guest_that_does_not_answer_gets_its_snapshot_with_a_warning() {
+    let Some(host) = Host::new() else { return };
+    if !boot_machine(&host, "") {
+        return;
+    }
+    write(&host, "first");
+    // The agent stands still, and goes on after a while.
+    let stop = "pid=$(pidof zoneagent); \
+        setsid sh -c \"sleep 2; kill -STOP $pid; touch /run/stopped; sleep 25; kill -CONT $pid\" \
+        </dev/null >/dev/null 2>&1 & sleep 0; echo $pid";
+    assert!(!said(&host, stop).is_empty());
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    let (warning, seconds) = warned(&host, "hung");
+    let expected = "WARNING: the file systems of the guest were not frozen \
+        (the agent in the zone: no answer within 10 s)";
+    assert!(warning.contains(expected), "{warning}");
+    assert!((10..60).contains(&seconds), "{seconds} s");
+    // zoneadmd asks for a thaw until the agent answers.
+    let mark = host.path("run/zones/k1.frozen");
+    assert!(mark.exists());
+    wait_for("thaw of the guest", || (!mark.exists()).then_some(()));
+    assert!(messages(&host).contains("the file systems of the guest were thawed"));
+    has(&host, "first");
+    take(&host, "frozen");
+
+    // Without an agent nothing is waited for.
+    let kill = "pid=$(pidof zoneagent); \
+        setsid sh -c \"sleep 1; kill -9 $pid\" </dev/null >/dev/null 2>&1 & echo $pid";
+    assert!(!said(&host, kill).is_empty());
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let (warning, seconds) = warned(&host, "without");
+    assert!(
+        warning.contains("(no agent runs in the guest)"),
+        "{warning}"
+    );
+    assert!(seconds < 10, "{seconds} s");
+    host.halt("k1");
+    host.on("k1", &["rollback", "-F", "without"]).quiet();
+    machine::boot(&host, "k1");
+    has(&host, "first");
+}
