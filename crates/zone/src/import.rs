@@ -69,6 +69,7 @@ pub fn import(
         }
     };
     let (config, known) = accepted(host, zone, &manifest, options.trust, "import")?;
+    crate::label::admit_source(host, &config, &options.path)?;
     if dry_run {
         let text = format!(
             "import zone {zone}:\n  {}unpack {} into {}/root\n  attach it\n",

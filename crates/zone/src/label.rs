@@ -1,5 +1,7 @@
 //! The rules of sensitivity labels that a zone must meet before it is installed or booted.
 
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use label::Label;
@@ -80,8 +82,10 @@ fn decide(facts: &Facts) -> Vec<String> {
 /// # Errors
 /// Fails with [`Error::Refused`], or if the configuration of a zone cannot be read.
 pub(crate) fn admit_source(host: &Host, config: &Config, from: &Path) -> Result<(), Error> {
-    // The command that reads the source reports a source that does not exist.
-    if from.symlink_metadata().is_err() {
+    // The command that reads the source reports a source that does not exist. A pipe, and the file
+    // without a name to which an import decrypts an archive, lie in no zonepath.
+    let named = |stat: &Metadata| stat.nlink() > 0 && (stat.is_file() || stat.is_dir());
+    if !from.metadata().is_ok_and(|stat| named(&stat)) {
         return Ok(());
     }
     // The label is that of a zone on this host, or of the host.

@@ -157,6 +157,11 @@ fn files_in_a_zonepath_are_no_source_for_a_lower_label() {
         .path("/zones/high/export/root/tree")
         .display()
         .to_string();
+    // An archive of a lower zone that lies in the zonepath of a higher one.
+    let archive = host.path("/zones/high/export/root/low.tar.zst");
+    let archive = archive.display().to_string();
+    let _ = host.on("low", &["export", &archive]).ok();
+    host.on("copy", &["import", &archive]).mentions(1, LOWERS);
     for (zone, label, admitted) in [("down", LOW, false), ("up", HIGH, true)] {
         configure(&host, zone, label);
         for words in [
