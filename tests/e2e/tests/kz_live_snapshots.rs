@@ -26,6 +26,7 @@ fn take(host: &Host, name: &str) {
     let ran = host.on("k1", &["snapshot", name]).ok();
     assert!(ran.out.contains("The guest stood still for "), "{ran:?}");
     assert_eq!(ran.err, "");
+    print!("{name}: {}", ran.out);
     let line = format!("snapshot {name} of its disks: paused for ");
     let log = messages(host);
     let line = log.lines().find(|one| one.contains(&line));
