@@ -17,10 +17,12 @@ pub const GLOBAL: &str = "global";
 #[serde(try_from = "String", into = "String")]
 pub struct ZoneName(String);
 
-/// The error for a text that is not a legal zone name.
+/// The error for a text that is not a legal zone name. The message has no control characters: the text
+/// may come from a damaged file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0}: Bogus zone name: use up to {MAX_LEN} letters, digits, '_', '-' and '.', a letter or digit first, not '{GLOBAL}' and not SUNW... or SYS..."
+    "{}: Bogus zone name: use up to {MAX_LEN} letters, digits, '_', '-' and '.', a letter or digit first, not '{GLOBAL}' and not SUNW... or SYS...",
+    .0.replace(char::is_control, "?")
 )]
 pub struct BadName(pub String);
 
@@ -113,6 +115,12 @@ impl AsRef<str> for ZoneName {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_is_safe_for_a_terminal() {
+        let error = "web\u{1b}[2J\n".parse::<ZoneName>().unwrap_err();
+        assert!(error.to_string().starts_with("web?[2J?: Bogus"), "{error}");
+    }
 
     #[test]
     fn accepts_what_zonecfg_accepts() {
