@@ -7,12 +7,14 @@ const BEGIN_SIGNATURE: &str = "-----BEGIN PGP SIGNATURE-----";
 const END_SIGNATURE: &str = "-----END PGP SIGNATURE-----";
 
 /// Returns true if a document is one clear-signed message, without text before or after it. gpgv
-/// accepts such text and does not say that it is unsigned.
+/// accepts such text and does not say that it is unsigned. The lines of the armour must not be in the
+/// document a second time, not even as a part of another line.
 #[must_use]
 pub fn is_one_message(document: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(document) else {
         return false;
     };
+    let marks = [BEGIN_MESSAGE, BEGIN_SIGNATURE, END_SIGNATURE];
     let armour: Vec<&str> = text
         .lines()
         .map(str::trim_end)
@@ -20,7 +22,8 @@ pub fn is_one_message(document: &[u8]) -> bool {
         .collect();
     let first = text.lines().next().map(str::trim_end);
     let last = text.trim_end().lines().next_back();
-    armour == [BEGIN_MESSAGE, BEGIN_SIGNATURE, END_SIGNATURE]
+    armour == marks
+        && marks.iter().all(|mark| text.matches(mark).count() == 1)
         && first == Some(BEGIN_MESSAGE)
         && last == Some(END_SIGNATURE)
 }
@@ -121,6 +124,8 @@ mod tests {
             format!("{{}}\n{MESSAGE}"),
             format!("{MESSAGE}{{}}\n"),
             format!("{MESSAGE}{MESSAGE}"),
+            MESSAGE.replace("iHUE", "s-----BEGIN PGP SIGNED MESSAGE-----\niHUE"),
+            MESSAGE.replace("{}", "{} -----BEGIN PGP SIGNATURE-----"),
             MESSAGE.replace("-----END PGP SIGNATURE-----\n", ""),
             "{}".to_owned(),
             String::new(),
