@@ -296,7 +296,7 @@ pub fn complete(taking: Taking, name: &Name) -> Result<(), Error> {
 
 /// Gives up a snapshot that was begun.
 pub fn abandon(taking: &Taking) {
-    // What remains is removed by the next operation.
+    // The next operation on the snapshots removes files that are left.
     let _ = fs::remove_dir_all(taking.folder.join(HALF));
 }
 

@@ -268,7 +268,7 @@ impl Live {
             record.files().any(|file| Some(file) == name)
         };
         for one in self.overlays.iter().filter(|one| !named(&one.path)) {
-            // What remains is removed by the next operation.
+            // The next operation on the snapshots removes a file that is left.
             let _ = fs::remove_file(&one.path);
         }
     }
@@ -314,7 +314,7 @@ pub fn mend(zonepath: &Path, stacks: &BTreeMap<u32, Stack>) -> Result<bool, Erro
     }
     record.save(zonepath)?;
     for file in unused {
-        // What remains is removed by the next operation.
+        // The next operation on the snapshots removes files that are left.
         let _ = fs::remove_file(zonepath.join(file));
     }
     Ok(true)
