@@ -127,10 +127,8 @@ pub fn beadm(
     output: &File,
     errors: &File,
 ) -> Result<Child, Error> {
-    let mut arguments = vec!["-z", zone.as_str(), "beadm", INSIDE];
-    arguments.extend(words.iter().map(String::as_str));
-    let (output, errors) = (Some(output), Some(errors));
-    start(host, "zoneadm", &arguments, None, output, errors, &[])
+    let options = ["-z", zone.as_str(), "beadm", INSIDE];
+    for_a_zone(host, "zoneadm", &options, words, output, errors)
 }
 
 /// The option of `clzonecluster` for a fence request of a zone. Only zoneadmd calls it.
@@ -144,10 +142,23 @@ pub fn fence(
     output: &File,
     errors: &File,
 ) -> Result<Child, Error> {
-    let mut arguments = vec![FENCE, zone.as_str()];
+    let options = [FENCE, zone.as_str()];
+    for_a_zone(host, "clzonecluster", &options, words, output, errors)
+}
+
+/// Starts a program with `options`, and then the words of a request from inside a zone.
+fn for_a_zone(
+    host: &Host,
+    program: &str,
+    options: &[&str],
+    words: &[String],
+    output: &File,
+    errors: &File,
+) -> Result<Child, Error> {
+    let mut arguments = options.to_vec();
     arguments.extend(words.iter().map(String::as_str));
     let (output, errors) = (Some(output), Some(errors));
-    start(host, "clzonecluster", &arguments, None, output, errors, &[])
+    start(host, program, &arguments, None, output, errors, &[])
 }
 
 fn start(
