@@ -1,6 +1,6 @@
 //! Makes the netlink messages for links, addresses, routes and filters.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use model::plan::network::{Mac, Subnet};
@@ -364,6 +364,26 @@ pub struct Route {
     pub table: Option<u32>,
     /// True if a route that exists already is an error.
     pub new: bool,
+}
+
+impl Route {
+    /// Returns the default route over a router, for the family of the router's address.
+    #[must_use]
+    pub const fn to_everywhere(link: u32, router: IpAddr, table: Option<u32>) -> Self {
+        let ip = match router {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        Self {
+            to: Subnet { ip, prefix: 0 },
+            link,
+            router: Some(router),
+            mtu: None,
+            source: None,
+            table,
+            new: false,
+        }
+    }
 }
 
 /// Adds a route.

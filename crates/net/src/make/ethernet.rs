@@ -1,11 +1,10 @@
 //! Links with neighbours: the port of a bridge, a device with its own Ethernet address on a link of the
 //! host, and a link of the host that moves into the zone.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use model::plan::network::{Mac, Subnet};
+use model::plan::network::Mac;
 
 use super::{Error, Maker};
 use crate::guard::{self, Verdict};
@@ -137,22 +136,8 @@ impl Maker<'_> {
             requests.push(request::address(zone, address, true));
         }
         for router in &self.link.routers {
-            let everything = match router {
-                IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-                IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-            };
-            requests.push(request::route(&Route {
-                to: Subnet {
-                    ip: everything,
-                    prefix: 0,
-                },
-                link: zone,
-                router: Some(*router),
-                mtu: None,
-                source: None,
-                table: None,
-                new: false,
-            }));
+            let route = Route::to_everywhere(zone, *router, None);
+            requests.push(request::route(&route));
         }
         self.ends.zone.change(requests).map_err(self.refused())
     }

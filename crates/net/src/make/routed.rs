@@ -179,22 +179,8 @@ impl Maker<'_> {
     ) -> Result<(), Error> {
         let mut requests = Vec::new();
         for router in routers {
-            let everything = match router {
-                IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-                IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-            };
-            requests.push(request::route(&Route {
-                to: Subnet {
-                    ip: everything,
-                    prefix: 0,
-                },
-                link: uplink.index,
-                router: Some(*router),
-                mtu: None,
-                source: None,
-                table: Some(table),
-                new: false,
-            }));
+            let route = Route::to_everywhere(uplink.index, *router, Some(table));
+            requests.push(request::route(&route));
         }
         for v6 in [false, true] {
             if routers.iter().any(|router| router.is_ipv6() == v6) {
