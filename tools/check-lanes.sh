@@ -101,7 +101,7 @@ estimate() {
     zfs | systemd) say 1800 ;;
     e2e) say 2000 ;;
     vm) say 2700 ;;
-    crash) say 5400 ;;
+    crash) say 3600 ;;
     *) say 300 ;;
     esac
 }
