@@ -180,12 +180,11 @@ mod tests {
 
     #[test]
     fn a_background_process_does_not_hold_the_command() {
-        let began = Instant::now();
+        // A command that waits for the sleep reaches the limit, and its outcome is another.
         let outcome = sh("sleep 20 & echo done", Duration::from_secs(15));
         assert!(
             matches!(outcome, Outcome::Ended { status: 0, .. }),
             "{outcome:?}"
         );
-        assert!(began.elapsed() < Duration::from_secs(10));
     }
 }
