@@ -517,7 +517,8 @@ impl Backing for Stored {
                 let _ = subject::away::clear_gone(&self.root.path(&zonepath));
             }
         }
-        xml::remove(&self.root, zone)?;
+        let ports = xml::remove(&self.root, zone)?;
+        audit::record_network(&self.root, ports.as_slice(), None);
         lock::forget(&self.root, zone, &held)?;
         self.refresh();
         Ok(())

@@ -1,6 +1,7 @@
 //! `zonecfg -z PATTERN delete -F`: deletes many zones, with one write of the index for each batch.
 
 use cli::select;
+use control::audit;
 use model::{State, ZoneName};
 use store::Root;
 use store::index::{self, Index};
@@ -86,7 +87,8 @@ fn forget(root: &Root, zones: &[(&ZoneName, ZoneLock)]) -> Result<(), Error> {
         let _ = subject::away::clear_gone(&root.path(&zonepath));
     }
     for (zone, held) in zones {
-        xml::remove(root, zone)?;
+        let ports = xml::remove(root, zone)?;
+        audit::record_network(root, ports.as_slice(), None);
         lock::forget(root, zone, held)?;
     }
     Ok(())

@@ -711,5 +711,5 @@ fn forget(host: &Host, zone: &ZoneName) -> Result<(), store::Error> {
         index.remove(zone);
         Ok::<_, store::Error>(())
     })?;
-    xml::remove(&host.root, zone)
+    xml::remove(&host.root, zone).map(drop)
 }

@@ -264,30 +264,70 @@ pub fn save(root: &Root, network: &Network) -> Result<(), Error> {
 }
 
 /// Removes the multilevel ports of a zone that was deleted: the next zone of this name must not
-/// inherit them. A wrong line of another zone or of a template stays, so that it does not prevent
-/// the deletion.
+/// inherit them. Returns the change, or `None` if the zone had no such ports. A wrong line of
+/// another zone or of a template stays, so that it does not prevent the deletion.
 ///
 /// # Errors
 /// Fails if the file cannot be read or written, or has a newer format.
-pub fn forget(root: &Root, zone: &ZoneName) -> Result<(), Error> {
+pub fn forget(root: &Root, zone: &ZoneName) -> Result<Option<Change>, Error> {
+    let old = replace_zone(root, zone, |_| None)?;
+    Ok(old.map(|old| Change::of_zone(zone, old, Vec::new())))
+}
+
+/// Gives the multilevel ports of a zone to its new name. Returns the changes: none if the zone has no
+/// such ports, or if they have the new name already.
+///
+/// # Errors
+/// As [`forget`].
+pub fn rename(root: &Root, from: &ZoneName, to: &ZoneName) -> Result<Vec<Change>, Error> {
+    let renamed = |values: &[String]| Some(format!("zone {to} {}", values.join(" ")));
+    let ports = replace_zone(root, from, renamed)?;
+    Ok(ports.map_or_else(Vec::new, |ports| {
+        vec![
+            Change::of_zone(from, ports.clone(), Vec::new()),
+            Change::of_zone(to, Vec::new(), ports),
+        ]
+    }))
+}
+
+/// Replaces the lines of a zone, durably: `line` gets the values of each, and returns its new text or
+/// `None` to remove it. Returns the values, or `None` if the file has no line of the zone.
+fn replace_zone(
+    root: &Root,
+    zone: &ZoneName,
+    line: impl Fn(&[String]) -> Option<String>,
+) -> Result<Option<Vec<String>>, Error> {
     let path = root.label_network();
-    let is_of_zone = |line: &&str| {
+    let values = |line: &str| -> Option<Vec<String>> {
         let mut words = line.split_ascii_whitespace();
-        words.next() == Some("zone") && words.next() == Some(zone.as_str())
+        let is_of_zone = words.next() == Some("zone") && words.next() == Some(zone.as_str());
+        is_of_zone.then(|| words.map(str::to_owned).collect())
     };
     let has = |text: &Option<String>| {
         let text = text.as_deref().unwrap_or_default();
-        text.lines().any(|line| is_of_zone(&line))
+        text.lines().any(|line| values(line).is_some())
     };
     if !has(&text(root)?) {
-        return Ok(());
+        return Ok(None);
     }
     let _lock = lock(root)?;
     let text = text(root)?.unwrap_or_default();
     format::check_lines(&path, &text, FORMAT)?;
-    let others = text.lines().filter(|line| !is_of_zone(line));
-    let left: String = others.map(|line| format!("{line}\n")).collect();
-    atomic::write(&path, left.as_bytes(), 0o644)
+    let mut old = None;
+    let mut left = String::new();
+    for one in text.lines() {
+        let kept = match values(one) {
+            None => Some(one.to_owned()),
+            Some(values) => {
+                let new = line(&values);
+                old.get_or_insert_with(Vec::new).extend(values);
+                new
+            }
+        };
+        left.extend(kept.map(|one| one + "\n"));
+    }
+    atomic::write(&path, left.as_bytes(), 0o644)?;
+    Ok(old)
 }
 
 /// Takes the lock under which zones with labels boot and their network changes.

@@ -128,21 +128,21 @@ fn save_as(root: &Root, config: &Config, durability: Durability) -> Result<(), E
     atomic::replace(&path, text.as_bytes(), mode, durability)
 }
 
-/// Removes the configuration of a zone that is no longer in the index, and its multilevel ports. A
-/// missing file is no error.
+/// Removes the configuration of a zone that is no longer in the index, and its multilevel ports.
+/// Returns the change of these ports, if the zone had any. A missing file is no error.
 /// The removal is not durable, because a zone exists only if it is in the index. If the file
 /// reappears after a power cut, the next zone of that name overwrites the file.
 ///
 /// # Errors
 /// Fails with [`Error::File`], or with the error of the file of multilevel ports.
-pub fn remove(root: &Root, zone: &ZoneName) -> Result<(), Error> {
-    network::forget(root, zone)?;
+pub fn remove(root: &Root, zone: &ZoneName) -> Result<Option<network::Change>, Error> {
+    let ports = network::forget(root, zone)?;
     let path = root.xml(zone);
     match fs::remove_file(&path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(Error::file("remove", &path)(error))
         }
-        _ => Ok(()),
+        _ => Ok(ports),
     }
 }
 

@@ -16,9 +16,11 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
+use control::audit;
 use model::{Uuid, ZoneName};
 use rustix::io::Errno;
 use store::index::{self, Entry, Index, Pending, Way};
+use store::labels::network;
 use store::{Root, lock, xml};
 
 use crate::identity;
@@ -81,7 +83,7 @@ pub fn complete(root: &Root, pending: &Pending) -> Result<Option<String>, Error>
 fn complete_rename(root: &Root, from: &ZoneName, to: &ZoneName) -> Result<(), Error> {
     let index = Index::load(root)?;
     match (index.find(from), index.find(to)) {
-        (Some(_), None) => xml::remove(root, to)?,
+        (Some(_), None) => drop(xml::remove(root, to)?),
         (None, Some(_)) => {
             for (old, new) in [
                 (root.messages(from), root.messages(to)),
@@ -97,6 +99,8 @@ fn complete_rename(root: &Root, from: &ZoneName, to: &ZoneName) -> Result<(), Er
                     let _ = fs::rename(with(&old), with(&new));
                 }
             }
+            let ports = network::rename(root, from, to)?;
+            audit::record_network(root, &ports, None);
             xml::remove(root, from)?;
             lock::forget_name(root, from)?;
         }

@@ -141,7 +141,7 @@ pub(crate) fn forget(host: &Host, zone: &ZoneName) -> Result<(), store::Error> {
         index.remove(zone);
         Ok::<_, store::Error>(())
     })?;
-    xml::remove(&host.root, zone)
+    xml::remove(&host.root, zone).map(drop)
 }
 
 /// Returns the configuration of an archive, renamed for `zone`.

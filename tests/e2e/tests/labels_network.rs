@@ -216,9 +216,24 @@ fn each_change_of_tncfg_is_a_line_in_the_log() {
     let ran = tncfg(&host, &["delete -t lan; add host=1"]);
     assert_eq!(ran.code(), Some(1), "{ran:?}");
     assert_eq!(logged(&log), [""; 0]);
-    tncfg(&host, &["delete -t lan; delete -z web"]).quiet();
+    // The ports follow the name of their zone, and end with it.
+    host.zonecfg(&["-z", "web", "set zonename=shop"]).quiet();
+    let list = tncfg(&host, &["-z", "shop", "info"]).ok();
+    assert!(list.out.contains("mlp_private: 80/tcp"), "{list:?}");
+    let port = "\"mlp_private=80/tcp\"";
+    assert_eq!(
+        logged(&log),
+        [
+            format!("{begin} zone=web uid=0 result=ok old={port} new=none"),
+            format!("{begin} zone=shop uid=0 result=ok old=none new={port}"),
+        ]
+    );
+    host.zonecfg(&["-z", "shop", "delete -F"]).quiet();
+    let gone = format!("{begin} zone=shop uid=0 result=ok old={port} new=none");
+    assert_eq!(logged(&log), [gone]);
+    tncfg(&host, &["delete -t lan"]).quiet();
     let lines = logged(&log);
-    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines.iter().all(|line| line.ends_with(" new=none")));
     fs::remove_file(host.path("/dev/log")).unwrap();
 }

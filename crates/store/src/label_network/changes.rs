@@ -1,5 +1,7 @@
 //! The differences between two states of the templates and multilevel ports.
 
+use model::ZoneName;
+
 use super::Network;
 
 /// A template or the ports of a zone, with the values that differ.
@@ -11,6 +13,17 @@ pub struct Change {
     pub old: Vec<String>,
     /// The values that were not there before, as `PROPERTY=VALUE`.
     pub new: Vec<String>,
+}
+
+impl Change {
+    /// Returns a change of the multilevel ports of a zone.
+    pub(super) fn of_zone(zone: &ZoneName, old: Vec<String>, new: Vec<String>) -> Self {
+        Self {
+            part: format!("zone={zone}"),
+            old,
+            new,
+        }
+    }
 }
 
 impl Network {

@@ -179,7 +179,9 @@ fn the_file_survives_and_a_deleted_zone_leaves_no_port() {
     assert_eq!(load(&root).unwrap(), example());
     let web = "web".parse().unwrap();
     assert_eq!(load(&root).unwrap().zone(&web).all().count(), 3);
-    forget(&root, &web).unwrap();
+    let gone = forget(&root, &web).unwrap().unwrap();
+    assert_eq!((gone.old.len(), gone.new.len()), (3, 0));
+    assert_eq!(forget(&root, &web).unwrap(), None);
     assert!(load(&root).unwrap().zones().is_empty());
     assert_eq!(load(&root).unwrap().templates().len(), 3);
     // A wrong line of another keeps its place, and no zone from its deletion.
@@ -188,6 +190,26 @@ fn the_file_survives_and_a_deleted_zone_leaves_no_port() {
     std::fs::write(&path, format!("{wrong} zone  web mlp_private=80/tcp\n")).unwrap();
     crate::xml::remove(&root, &web).unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), wrong);
+}
+
+#[test]
+fn the_ports_of_a_zone_follow_its_new_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::new(folder.path());
+    std::fs::create_dir_all(root.run()).unwrap();
+    save(&root, &example()).unwrap();
+    let (web, shop) = ("web".parse().unwrap(), "shop".parse().unwrap());
+    let ports: Vec<_> = example().zone(&web).all().collect();
+    let changes = rename(&root, &web, &shop).unwrap();
+    let parts: Vec<_> = changes.iter().map(|one| one.part.as_str()).collect();
+    assert_eq!(parts, ["zone=web", "zone=shop"]);
+    let now = load(&root).unwrap();
+    assert_eq!(now.zone(&shop).all().collect::<Vec<_>>(), ports);
+    assert_eq!(now.zone(&web).all().count(), 0);
+    assert_eq!(now.templates(), example().templates());
+    // The command after a kill repeats the step.
+    assert_eq!(rename(&root, &web, &shop).unwrap(), []);
+    assert_eq!(load(&root).unwrap(), now);
 }
 
 proptest! {
