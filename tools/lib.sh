@@ -202,16 +202,28 @@ remove_cgroups() {
     done
 }
 
+# remove_resolvers FOLDER: removes the cgroups of the resolvers (dnsmasq) of hosts that were killed.
+# FOLDER was mounted on /run/zones-network of these hosts. It outlives them, their /run does not.
+remove_resolvers() {
+    local link
+    for link in "$1"/*/resolver; do
+        if [[ $(readlink "$link") =~ /(zones-resolver-[0-9]+)$ ]]; then remove_cgroups "/${BASH_REMATCH[1]}"; fi
+    done
+}
+
 # enter_copy WORK COMMAND...: continues with the command in a copy of this system: an overlay on
 # / whose changes go to memory, with a /run and a /zones of its own. The checkout is in its usual
 # place. WORK is an empty folder; the calling process has its own mount and process namespaces.
+# After their end, leave_copy removes WORK.
 enter_copy() {
-    local work=$1 copy=$1/copy
+    local memory=$1/memory network=$1/network copy=$1/memory/copy
     shift
     mount --make-rprivate /
-    mount -t tmpfs -o mode=755 zones-copy "$work"
-    mkdir "$work"/{upper,work} "$copy"
-    if ! mount -t overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" overlay "$copy"; then
+    mkdir "$memory"
+    mkdir -m 755 "$network"
+    mount -t tmpfs -o mode=755 zones-copy "$memory"
+    mkdir "$memory"/{upper,work} "$copy"
+    if ! mount -t overlay -o "lowerdir=/,upperdir=$memory/upper,workdir=$memory/work" overlay "$copy"; then
         say "skipped: no overlay on / here"
         exit 77
     fi
@@ -219,6 +231,8 @@ enter_copy() {
     mount --rbind /sys "$copy/sys"
     mount -t proc proc "$copy/proc"
     mount -t tmpfs -o mode=755 run "$copy/run"
+    mkdir "$copy/run/zones-network"
+    mount --bind "$network" "$copy/run/zones-network"
     mkdir -p "$copy/zones" "$copy$top"
     # The root of a zone lies on a file system, not in an overlay.
     mount -t tmpfs -o mode=755 zones "$copy/zones"
@@ -229,6 +243,12 @@ enter_copy() {
     pivot_root . mnt
     umount --lazy /mnt
     exec "$@"
+}
+
+# leave_copy WORK: removes what a copy of this system has left, after its last process has ended.
+leave_copy() {
+    remove_resolvers "$1/network"
+    if [ -z "$(mounts_below "$1")" ]; then rm -rf --one-file-system "$1"; fi
 }
 
 # help_from_head ARGUMENT: if it asks for help, prints the comment at the head of the script and ends.
