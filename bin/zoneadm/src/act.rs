@@ -9,7 +9,7 @@ use zone::clone::Unknown;
 use crate::call::Call;
 use crate::choose::prepare;
 use crate::options::{Options, Parsed, parse};
-use crate::{apply, attach, delegated, many, memory, report, usage};
+use crate::{amount, apply, attach, delegated, many, report, usage};
 
 pub fn run(call: &Call) -> u8 {
     let verb = call.verb.as_str();
@@ -165,7 +165,7 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
         "ready" => zone::boot::ready(host, zone, options.dry_run),
         "boot" if options.boot.eager && zones.len() == 1 => {
             let boot = || zone::boot::boot(host, zone, &options.boot, options.dry_run);
-            memory::follow(host, zone, "resume", boot)
+            amount::follow(host, zone, "resume", boot)
         }
         "boot" => zone::boot::boot(host, zone, &options.boot, options.dry_run),
         "reboot" => zone::reboot::reboot(host, zone, &options.boot, options.dry_run),
@@ -175,7 +175,7 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
         }
         "suspend" if zones.len() == 1 => {
             let suspend = || zone::suspend::suspend(host, zone, options.dry_run);
-            memory::follow(host, zone, verb, suspend)
+            amount::follow(host, zone, verb, suspend)
         }
         "suspend" => zone::suspend::suspend(host, zone, options.dry_run),
         "savecore" => zone::savecore::savecore(host, zone, options.dry_run, progress),
@@ -187,7 +187,10 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
             let name = options.named()?;
             zone::snapshot::snapshot(host, zone, &name, options.dry_run, progress)
         }
-        "merge" => zone::merge::merge(host, zone, options.dry_run),
+        "merge" if zones.len() == 1 => amount::show(zone, verb, |tell| {
+            zone::merge::merge(host, zone, options.dry_run, tell)
+        }),
+        "merge" => zone::merge::merge(host, zone, options.dry_run, &mut |_, _| {}),
         "destroy-snapshot" => {
             zone::snapshot::destroy(host, zone, &options.named()?, options.dry_run)
         }

@@ -5,6 +5,7 @@ extern crate cli;
 
 mod act;
 mod again;
+mod amount;
 mod apply;
 mod assemble;
 mod attach;
@@ -24,7 +25,6 @@ mod list;
 mod listing;
 mod logs;
 mod many;
-mod memory;
 mod migrate;
 mod monitor;
 mod network;

@@ -148,12 +148,18 @@ pub(crate) fn list(
 /// Interval between questions about the progress of a merge.
 const MERGE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Merges the files below the disks of a running kernel zone. The caller holds the zone's lock.
+/// Merges the files below the disks of a running kernel zone, and tells the bytes that are done and
+/// the bytes in all. The caller holds the zone's lock.
 ///
 /// # Errors
 /// Fails with [`Error::Refused`] if the zone does not run, and with [`Error::Daemon`] if QEMU cannot
 /// merge. The disks then keep their files.
-pub(crate) fn merge(host: &Host, subject: &Subject, dry_run: bool) -> Result<Outcome, Error> {
+pub(crate) fn merge(
+    host: &Host,
+    subject: &Subject,
+    dry_run: bool,
+    tell: &mut dyn FnMut(u64, u64),
+) -> Result<Outcome, Error> {
     let record = Record::load(&subject.zonepath)?;
     let mut disks = record.disks.iter();
     if !disks.any(|disk| disk.bases.len() >= LEAST_MERGED) {
@@ -174,8 +180,9 @@ pub(crate) fn merge(host: &Host, subject: &Subject, dry_run: bool) -> Result<Out
     }
     loop {
         let socket = client::connect_or_adopt(host, zone)?;
-        if client::merge_disks(&socket)?.is_none() {
-            return Ok(Outcome::Done);
+        match client::merge_disks(&socket)? {
+            None => return Ok(Outcome::Done),
+            Some((done, total)) => tell(done, total),
         }
         std::thread::sleep(MERGE_POLL_INTERVAL);
     }

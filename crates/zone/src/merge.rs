@@ -12,18 +12,24 @@ use crate::kept_disks;
 use host::{Error, Host};
 use subject::{Start, Subject};
 
-/// Merges layers until [`LAYERS_AFTER_MERGE`] are left.
+/// Merges layers until [`LAYERS_AFTER_MERGE`] are left, or the files below the disks of a running
+/// kernel zone. Tells of the latter the bytes that are done and the bytes in all.
 ///
 /// # Errors
 /// Fails with [`Error::Step`] if a step failed. The zone then keeps its former layers.
-pub fn merge(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Error> {
+pub fn merge(
+    host: &Host,
+    zone: &ZoneName,
+    dry_run: bool,
+    tell: &mut dyn FnMut(u64, u64),
+) -> Result<Outcome, Error> {
     let subject = match Subject::admit(host, zone, Verb::Merge)? {
         Start::Go(subject) => subject,
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
     let path = subject.zonepath.clone();
     if kept_disks::is_at(&path) {
-        return kept_disks::merge(host, &subject, dry_run);
+        return kept_disks::merge(host, &subject, dry_run, tell);
     }
     if !driver_at(&path)?.has_layers() {
         return Ok(Outcome::Already("zone has no layers to merge"));

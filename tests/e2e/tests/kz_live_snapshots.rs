@@ -285,7 +285,10 @@ fn files_of_many_snapshots_are_merged_while_the_zone_runs() {
     );
     assert_eq!(files(&host), 5);
     let boot = said(&host, BOOT_ID);
-    host.on("k1", &["merge"]).quiet();
+    let words = ["--progress=json", "-z", "k1", "merge"];
+    let ran = run(&mut host.command("zoneadm", &words), b"").ok();
+    let tells = |line: &str| line.contains(r#""step":"merge""#) && line.contains(r#""total":"#);
+    assert!(ran.out.lines().any(tells), "{ran:?}");
     assert_eq!(files(&host), 2);
     let tops = || {
         let entries = std::fs::read_dir(host.path("zones/k1")).unwrap().flatten();

@@ -407,7 +407,7 @@ impl World {
             }
             Act::Merge(zone) => {
                 set("merge");
-                merge::merge(&host, &name_of(zone), false).map(drop)
+                merge::merge(&host, &name_of(zone), false, &mut |_, _| {}).map(drop)
             }
             Act::Move(zone) => {
                 set("move");

@@ -1,4 +1,5 @@
-//! Shows the progress while a kernel zone's memory is written to the disk or read back.
+//! Shows the progress of long work on a kernel zone: its memory is written to the disk or read back,
+//! or the files below its disks are merged.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -49,7 +50,7 @@ impl Shown<'_> {
 
 fn text(zone: &ZoneName, what: &str, took: Duration, done: u64, total: u64) -> String {
     let percent = done.saturating_mul(100) / total.max(1);
-    // The conversion is inexact above 2^53 bytes, which no guest's memory reaches.
+    // The conversion is inexact above 2^53 bytes, which no guest reaches.
     #[allow(clippy::cast_precision_loss)]
     let rate = done as f64 / 1e6 / took.as_secs_f64().max(1e-3);
     format!(
@@ -66,6 +67,12 @@ pub fn follow<T: Send>(
     what: &str,
     work: impl FnOnce() -> T + Send,
 ) -> T {
+    show(zone, what, |tell| progress::follow(host, zone, tell, work))
+}
+
+/// Runs an operation that tells the bytes that are done and the bytes in all. Shows them if the
+/// operation takes long.
+pub fn show<T>(zone: &ZoneName, what: &str, work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> T) -> T {
     let began = Instant::now();
     let mut shown = Shown {
         zone,
@@ -81,7 +88,7 @@ pub fn follow<T: Send>(
             shown.tell(&mut out, Instant::now(), done, total);
         }
     };
-    let done = progress::follow(host, zone, &mut tell, work);
+    let done = work(&mut tell);
     shown.end(&mut out);
     done
 }
