@@ -448,38 +448,6 @@ fn go_back(
     Ok(())
 }
 
-/// The bytes of a snapshot on the disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Use {
-    /// Bytes that the removal of the snapshot frees.
-    pub own: u64,
-    /// Bytes in all its files.
-    pub all: u64,
-}
-
-/// Returns the bytes of a snapshot.
-///
-/// # Errors
-/// Fails with [`Error::Io`].
-pub fn usage(zonepath: &Path, name: &Name) -> Result<Use, Error> {
-    let folder = folder(zonepath).join(name.as_str());
-    let look = || -> std::io::Result<Use> {
-        let mut found = Use::default();
-        for entry in fs::read_dir(&folder)? {
-            let file = File::open(entry?.path())?;
-            let meta = file.metadata()?;
-            let bytes = meta.blocks() * 512;
-            found.all += bytes;
-            // A base file has another name in the zonepath, or in another zone.
-            if meta.nlink() == 1 {
-                found.own += sys::extents::exclusive_bytes(&file).unwrap_or(bytes);
-            }
-        }
-        Ok(found)
-    };
-    look().map_err(Error::io(format!("read the snapshot {name}")))
-}
-
 /// Returns a snapshot that has the present disks of a halted zone.
 ///
 /// # Errors
@@ -537,6 +505,10 @@ pub fn bytes_to_copy(zonepath: &Path) -> Result<u64, Error> {
     }
     Ok(bytes)
 }
+
+mod space;
+
+pub use space::{Part, Use, bytes_together, parts, usage};
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -226,11 +226,7 @@ pub(crate) fn bytes_together<'a>(
     zonepath: &Path,
     names: impl Iterator<Item = &'a Name>,
 ) -> Result<u64, Error> {
-    let mut bytes = 0_u64;
-    for name in names {
-        bytes = bytes.saturating_add(kept::usage(zonepath, name)?.own);
-    }
-    Ok(bytes)
+    kept::bytes_together(zonepath, names)
 }
 
 /// Returns the number of snapshots of the disks; `None` if the zone is no kernel zone.

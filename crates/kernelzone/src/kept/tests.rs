@@ -107,6 +107,36 @@ fn a_zone_goes_back_and_forth_between_its_snapshots() {
 }
 
 #[test]
+fn a_file_of_several_snapshots_counts_once_and_only_if_nothing_else_has_it() {
+    let (_dir, host, config, zonepath) = zone();
+    for name in ["one", "two", "three"] {
+        take(&host, &config, &zonepath, name);
+    }
+    let names = ["one", "two", "three"].map(name);
+    let together = |count: usize| bytes_together(&zonepath, names[..count].iter()).unwrap();
+    let before = [0, 1, 2, 3].map(together);
+    // As after a merge: the first two snapshots have a file that the disk has no more.
+    let file = zonepath.join("merged");
+    fs::write(&file, vec![1; 1 << 20]).unwrap();
+    for name in ["one", "two"] {
+        fs::hard_link(&file, folder(&zonepath).join(name).join("merged")).unwrap();
+    }
+    assert_eq!([0, 1, 2, 3].map(together), before);
+    fs::remove_file(&file).unwrap();
+    assert_eq!([0, 1].map(together), before[..2]);
+    let more = [2, 3].map(|count| together(count) - before[count]);
+    assert!(more.iter().all(|more| *more >= 1 << 20), "{more:?}");
+    assert_eq!(more[0], more[1]);
+    // The base file has names in the zonepath and in three snapshots; each disk is a copy.
+    let links: Vec<u64> = parts(&zonepath, &names[0])
+        .unwrap()
+        .iter()
+        .map(|part| part.links)
+        .collect();
+    assert_eq!(links, [1, 4]);
+}
+
+#[test]
 fn remains_of_killed_commands_do_not_count_and_go() {
     let (_dir, host, config, zonepath) = zone();
     take(&host, &config, &zonepath, "one");
