@@ -151,6 +151,18 @@ pub fn merge_disks(socket: &OwnedFd) -> Result<Option<(u64, u64)>, Error> {
     }
 }
 
+/// Gives up a merge of the files below the disks of a running kernel zone. Without a merge nothing
+/// happens.
+///
+/// # Errors
+/// [`Error::Daemon`] if zoneadmd went away.
+pub fn stop_merge(socket: &OwnedFd) -> Result<(), Error> {
+    match done(exchange(socket, &Request::StopMerge, None)?)? {
+        None => Err(Error::Daemon("zoneadmd went away".to_owned())),
+        Some(()) => Ok(()),
+    }
+}
+
 fn refusal(reply: Reply) -> Error {
     Error::Daemon(match reply {
         Reply::Error(text) => text,

@@ -58,6 +58,9 @@ pub enum Request {
     /// Begins to merge the files below the disks of the running kernel zone, or asks for the state of
     /// the merge. zoneadmd answers with [`Reply::Merging`] until the merge is complete.
     MergeDisks,
+    /// Gives up a merge of the files below the disks. The disks keep their files, and the next merge
+    /// goes on where this one ended.
+    StopMerge,
     /// Freezes every process of the zone until the connection is closed. If the client dies, its
     /// connection is closed, too.
     Freeze,

@@ -58,8 +58,8 @@ impl Server<'_> {
         }
     }
 
-    /// Gives up a merge whose command has died, because no other operation on the disks is possible
-    /// meanwhile. The disks keep their files.
+    /// Gives up a merge whose command has died or has waited long enough, because no other operation
+    /// on the disks is possible meanwhile. The disks keep their files.
     pub(super) fn stop_merge(&mut self) {
         let Ok(config) = store::xml::load_running(&self.host.root, self.zone) else {
             return;

@@ -128,6 +128,10 @@ impl Server<'_> {
                 };
                 reply(&client, &answer);
             }
+            Request::StopMerge => {
+                self.stop_merge();
+                reply(&client, &Reply::Done);
+            }
             Request::Freeze => self.stand_still(&client),
             Request::Trusted => match &self.platform.trusted {
                 Some(space) => {
