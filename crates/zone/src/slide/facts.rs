@@ -13,6 +13,7 @@ use super::moment::Auto;
 use super::plan::{Known, Scheduled};
 use crate::{environments, kept_disks};
 use host::{Error, Host};
+use kernelzone::kept;
 
 /// A zone with a schedule, and its place on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,6 +163,7 @@ pub(super) fn known(zonepath: &Path) -> Result<Vec<Known>, Error> {
     if marked.is_empty() {
         return Ok(Vec::new());
     }
+    let is_machine = kept_disks::is_at(zonepath);
     let mut known = Vec::new();
     for one in snapshots(zonepath)? {
         let auto = Auto::parse(&one.name).filter(|_| marked.contains(&one.name));
@@ -169,6 +171,10 @@ pub(super) fn known(zonepath: &Path) -> Result<Vec<Known>, Error> {
         known.push(Known {
             auto,
             needed: environments::is_needed(zonepath, &one)?,
+            parts: match is_machine {
+                true => kept::parts(zonepath, &one.name)?,
+                false => Vec::new(),
+            },
             name: one.name,
         });
     }

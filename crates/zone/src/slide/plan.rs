@@ -1,9 +1,10 @@
 //! Plans the snapshots to take and to remove. Pure: from the schedules, the present snapshots, the
 //! time and the use of a disk.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use kernelzone::kept::Part;
 use model::ZoneName;
 use model::config::{Period, Schedule};
 use storage::Name;
@@ -30,6 +31,8 @@ pub struct Known {
     pub auto: Auto,
     /// True if the zone needs the snapshot: it is mounted, or is the next boot environment.
     pub needed: bool,
+    /// The files of the disks in a snapshot of a kernel zone; none for another zone.
+    pub parts: Vec<Part>,
 }
 
 /// A zone with a schedule.
@@ -110,7 +113,12 @@ impl Scheduled {
         let gone: BTreeSet<Name> = removals.iter().map(|one| one.name.clone()).collect();
         let candidates = self.candidates(now, taken).into_iter();
         let others = candidates.filter(|(_, one)| !gone.contains(&one.name));
-        removals.extend(others.map(|(_, one)| self.removal(one, Why::Size(max))));
+        let others = self.worthwhile(&gone, others.collect());
+        removals.extend(
+            others
+                .into_iter()
+                .map(|(_, one)| self.removal(one, Why::Size(max))),
+        );
         removals
     }
 
@@ -145,6 +153,24 @@ impl Scheduled {
             .collect();
         found.sort_by_key(|(rank, one)| (*rank, one.auto.at));
         found
+    }
+
+    /// Returns those of the candidates whose removal frees space if all of them, and the snapshots
+    /// with the names `gone`, are removed: those with a file that nothing else has.
+    fn worthwhile<'a>(
+        &self,
+        gone: &BTreeSet<Name>,
+        mut candidates: Vec<(Rank, &'a Known)>,
+    ) -> Vec<(Rank, &'a Known)> {
+        let mut links: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+        let gone = self.known.iter().filter(|one| gone.contains(&one.name));
+        let all = gone.chain(candidates.iter().map(|(_, one)| *one));
+        for part in all.flat_map(|one| &one.parts) {
+            *links.entry(part.file).or_default() += 1;
+        }
+        let is_free = |part: &Part| links.get(&part.file) == Some(&part.links);
+        candidates.retain(|(_, one)| one.parts.is_empty() || one.parts.iter().any(is_free));
+        candidates
     }
 
     fn removal(&self, one: &Known, why: Why) -> Removal {
@@ -202,15 +228,20 @@ pub fn relief(zones: &[&Scheduled], percent: u64, now: u64) -> Vec<Removal> {
         .collect();
     let of_zone = |zone: &&Scheduled| {
         let zone: &Scheduled = zone;
-        let candidates = zone.candidates(now, None).into_iter();
+        let gone = gone.iter().filter(|(of, _)| *of == zone.zone);
+        let gone: BTreeSet<Name> = gone.map(|(_, name)| name.clone()).collect();
+        let mut candidates = zone.candidates(now, None);
+        candidates.retain(|(rank, one)| {
+            !gone.contains(&one.name) && rank.limit().is_some_and(|limit| percent >= limit)
+        });
+        let candidates = zone.worthwhile(&gone, candidates).into_iter();
         let removals = candidates.filter_map(|(rank, one)| {
-            let limit = rank.limit().filter(|limit| percent >= *limit)?;
-            Some((rank, one.auto.at, zone.removal(one, Why::Full(limit))))
+            let removal = zone.removal(one, Why::Full(rank.limit()?));
+            Some((rank, one.auto.at, removal))
         });
         removals.collect::<Vec<_>>()
     };
     let mut pressed: Vec<(Rank, u64, Removal)> = zones.iter().flat_map(of_zone).collect();
-    pressed.retain(|(_, _, one)| !gone.contains(&(one.zone.clone(), one.name.clone())));
     pressed.sort_by(|a, b| (a.0, a.1, &a.2.zone).cmp(&(b.0, b.1, &b.2.zone)));
     removals.extend(pressed.into_iter().map(|(_, _, one)| one));
     removals

@@ -33,6 +33,7 @@ impl Scheduled {
             name: auto.name(),
             auto,
             needed: false,
+            parts: Vec::new(),
         });
         self.known.sort_by_key(|one| one.auto);
     }
@@ -283,6 +284,62 @@ fn a_disk_is_relieved_in_the_order_of_its_limits() {
                 .all(|one| one.zone != zone.zone || one.name != *newest)
         );
     }
+}
+
+/// Returns a zone with hourly snapshots of its disks, taken while it runs: the files of the first
+/// `merged` were merged since, and those of the others are still below its disk. The disk has the
+/// file 0 all the time.
+fn machine(merged: u64, all: u64) -> Scheduled {
+    let mut web = zone("k1", [0, 24, 0, 0, 0]);
+    for n in 0..all {
+        let at = at(MONDAY) + n * 3_600;
+        web.add(Auto {
+            at,
+            period: Period::Hourly,
+        });
+        // A snapshot has the files of its disk from the last merge on, and the lowest one.
+        let (first, last) = if n < merged {
+            (0, merged)
+        } else {
+            (merged, all)
+        };
+        let part = |file: u64| Part {
+            file: (1, file),
+            links: last - file + u64::from(n >= merged),
+        };
+        let lowest = Part {
+            file: (1, 1_000),
+            links: all + 1,
+        };
+        web.known.last_mut().unwrap().parts = (first..=n).map(part).chain([lowest]).collect();
+    }
+    web
+}
+
+#[test]
+fn snapshots_whose_removal_frees_nothing_stay_when_space_is_short() {
+    let now = at(MONDAY) + 24 * 3_600;
+    let removed = |web: &Scheduled| -> Vec<usize> {
+        let removals = relief(&[web], 85, now);
+        let place = |one: &Removal| web.known.iter().position(|known| known.name == one.name);
+        removals.iter().filter_map(place).collect()
+    };
+    // The disk of the running zone has the files of all snapshots.
+    assert_eq!(removed(&machine(0, 6)), [0; 0]);
+    // Those of a merge go together, and those of the disk stay.
+    assert_eq!(removed(&machine(4, 7)), [0, 1, 2, 3]);
+    // All files before a snapshot that stays are needed, but not those after it.
+    let mut web = machine(4, 7);
+    web.known[2].needed = true;
+    assert_eq!(removed(&web), [3]);
+    web.schedule.max_bytes = Some(1);
+    web.bytes = 2;
+    let by_size = web.surplus(now, None);
+    assert_eq!(by_size.len(), 1, "{by_size:?}");
+    assert_eq!(by_size[0].name, web.known[3].name);
+    // The schedule itself removes snapshots in any case.
+    web.schedule.kept = [0, 1, 0, 0, 0];
+    assert_eq!(web.surplus(now, None).len(), 5);
 }
 
 /// A schedule with small numbers, at least one of which is not 0.
