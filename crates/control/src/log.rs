@@ -1,7 +1,7 @@
 //! `/var/log/zones/<zone>.messages`: the messages of zoneadmd, one in each line.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,6 +12,9 @@ use store::Root;
 /// Maximum size in bytes of each of the two files of a log.
 const MAX_SIZE: u64 = 1 << 20;
 
+/// Size in bytes of the end of a log in which [`note_news`] looks for the same line.
+const END_BYTES: u64 = 16 << 10;
+
 /// Adds a line with the time in UTC to the log of a zone. Ignores all errors.
 pub fn message(root: &Root, zone: &ZoneName, text: &str) {
     let line = format!("{} zone '{zone}': {text}\n", timestamp(seconds()));
@@ -21,6 +24,30 @@ pub fn message(root: &Root, zone: &ZoneName, text: &str) {
 /// Adds a line to the zone's log.
 pub fn note(host: &Host, zone: &ZoneName, text: &str) {
     message(&host.root, zone, text);
+}
+
+/// Adds a line to the zone's log, unless it repeats the last line of the same kind: of those lines
+/// whose text begins with one of `kinds`. Only the end of the log is looked at.
+pub fn note_news(host: &Host, zone: &ZoneName, text: &str, kinds: &[&str]) {
+    let end = end_of(&host.root, zone).unwrap_or_default();
+    let end = String::from_utf8_lossy(&end);
+    let mark = format!(" zone '{zone}': ");
+    let texts = end.lines().rev().filter_map(|line| line.split_once(&mark));
+    let mut texts = texts.map(|(_, text)| text);
+    let last = texts.find(|text| kinds.iter().any(|kind| text.starts_with(kind)));
+    if last != Some(text) {
+        note(host, zone, text);
+    }
+}
+
+/// Returns the last bytes of the log of a zone.
+fn end_of(root: &Root, zone: &ZoneName) -> std::io::Result<Vec<u8>> {
+    let mut file = File::open(root.messages(zone))?;
+    let begin = file.metadata()?.len().saturating_sub(END_BYTES);
+    file.seek(SeekFrom::Start(begin))?;
+    let mut end = Vec::new();
+    file.take(END_BYTES).read_to_end(&mut end)?;
+    Ok(end)
 }
 
 /// Opens the log to append to it; renames a large log first.
@@ -75,7 +102,28 @@ pub fn timestamp(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::timestamp;
+    use super::*;
+
+    #[test]
+    fn a_note_that_repeats_the_last_one_of_its_kind_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Host::new(Root::new(dir.path()), "/none".into(), None);
+        let zone: ZoneName = "web".parse().unwrap();
+        let log = || std::fs::read_to_string(host.root.messages(&zone)).unwrap();
+        let tell = |text: &str| note_news(&host, &zone, text, &["slide: ", "snapshot auto-"]);
+        tell("slide: full");
+        note(&host, &zone, "booted");
+        tell("slide: full");
+        assert_eq!(log().lines().count(), 2);
+        note(&host, &zone, "snapshot auto-1 taken");
+        tell("slide: full");
+        tell("slide: busy");
+        tell("slide: full");
+        assert_eq!(log().lines().count(), 6);
+        note(&host, &zone, &"long ".repeat(1 << 14));
+        tell("slide: full");
+        assert_eq!(log().lines().count(), 8);
+    }
 
     #[test]
     fn days_are_those_of_the_calendar() {

@@ -28,6 +28,12 @@ const FREE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// larger than all used space together.
 const HALF_OF_FULL: u64 = FULL_PERCENT / 2;
 
+/// Begin of each note in the log of a zone.
+const NOTE: &str = "automatic snapshots: ";
+
+/// Begin of the note that the log has of an automatic snapshot that was taken or removed.
+const NOTE_OF_SNAPSHOT: &str = "snapshot auto-";
+
 /// A change that a run would make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Move {
@@ -297,11 +303,13 @@ impl End {
     }
 
     fn note(&self, host: &Host, text: &str) {
-        control::log::note(host, &self.zone, &format!("automatic snapshots: {text}"));
+        control::log::note(host, &self.zone, &format!("{NOTE}{text}"));
     }
 
+    /// Notes the reason in the zone's log, unless it is that of the last run.
     fn skip(&mut self, host: &Host, why: String) {
-        self.note(host, &format!("skipped: {why}"));
+        let text = format!("{NOTE}skipped: {why}");
+        control::log::note_news(host, &self.zone, &text, &[NOTE, NOTE_OF_SNAPSHOT]);
         self.skipped = Some(why);
     }
 
