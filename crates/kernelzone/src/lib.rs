@@ -19,9 +19,11 @@
 //! | `clone` | makes the disks of a clone without a copy |
 //! | `kept` | snapshots of the disks |
 //! | `live_snapshot` | snapshots of the disks while the machine runs |
+//! | `depth` | merges before the snapshots of a schedule: when, and how much they copy |
 //! | `login` | commands in the guest, through its agent |
 
 pub mod clone;
+pub mod depth;
 pub mod disk_size;
 pub mod disks;
 pub mod facts;

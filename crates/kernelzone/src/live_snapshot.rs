@@ -108,7 +108,7 @@ pub fn begin(
 }
 
 /// Returns the reason if a disk cannot get one more file.
-fn why_full(record: &Record, config: &Config) -> Option<String> {
+pub(crate) fn why_full(record: &Record, config: &Config) -> Option<String> {
     let mut disks = record.disks.iter();
     if let Some(disk) = disks.find(|disk| disk.bases.len() >= MAX_BASES) {
         return Some(format!(
