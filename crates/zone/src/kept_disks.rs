@@ -15,8 +15,6 @@ use control::client;
 use control::protocol::Taken;
 use host::{Error, Fault, Host, flatten};
 use kernelzone::kept;
-use kernelzone::live_snapshot::LEAST_MERGED;
-use kernelzone::record::Record;
 use subject::Subject;
 
 /// Makes or removes a snapshot of the disks, or returns the disks to it.
@@ -145,49 +143,6 @@ pub(crate) fn list(
     Ok(found)
 }
 
-/// Interval between questions about the progress of a merge.
-const MERGE_POLL_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Merges the files below the disks of a running kernel zone, and tells the bytes that are done and
-/// the bytes in all. The caller holds the zone's lock.
-///
-/// # Errors
-/// Fails with [`Error::Refused`] if the zone does not run, and with [`Error::Daemon`] if QEMU cannot
-/// merge. The disks then keep their files.
-pub(crate) fn merge(
-    host: &Host,
-    subject: &Subject,
-    dry_run: bool,
-    tell: &mut dyn FnMut(u64, u64),
-) -> Result<Outcome, Error> {
-    let record = Record::load(&subject.zonepath)?;
-    let mut disks = record.disks.iter();
-    if !disks.any(|disk| disk.bases.len() >= LEAST_MERGED) {
-        return Ok(Outcome::Already(
-            "zone has few files below its disks already",
-        ));
-    }
-    if subject.state != State::Running {
-        return Err(Error::Refused(
-            "does not run: its QEMU merges the files of its disks, so boot the zone first."
-                .to_owned(),
-        ));
-    }
-    let zone = &subject.entry.name;
-    if dry_run {
-        let text = format!("merge zone {zone}:\n  merge the files below its disks\n");
-        return Ok(Outcome::Planned(text));
-    }
-    loop {
-        let socket = client::connect_or_adopt(host, zone)?;
-        match client::merge_disks(&socket)? {
-            None => return Ok(Outcome::Done),
-            Some((done, total)) => tell(done, total),
-        }
-        std::thread::sleep(MERGE_POLL_INTERVAL);
-    }
-}
-
 /// Returns true if a kernel zone is at a zonepath.
 pub(crate) fn is_at(zonepath: &Path) -> bool {
     zonepath.join(kernelzone::record::FILE).exists()
@@ -200,15 +155,10 @@ pub(crate) fn why_not_by_schedule(
     config: &Config,
 ) -> Option<String> {
     match subject.state {
-        State::Running if kept::shares_blocks(&subject.zonepath) => None,
-        State::Running => Some(
-            "runs, and its file system cannot share blocks: each snapshot would put one more file below its disks. Automatic snapshots are taken while it is halted, or on btrfs and xfs."
-                .to_owned(),
-        ),
         State::Installed if suspend::is_suspended(host, &subject.entry, config) => {
             Some("is suspended.".to_owned())
         }
-        State::Installed => None,
+        State::Running | State::Installed => None,
         state => Some(format!("is {state}.")),
     }
 }

@@ -20,6 +20,7 @@ pub mod check;
 pub mod clone;
 pub mod copy;
 pub mod detach;
+mod disk_merge;
 pub mod environments;
 pub mod executor;
 pub mod export;

@@ -8,7 +8,7 @@ use model::{State, Verb, ZoneName};
 use storage::{Dataset, LAYERS_AFTER_MERGE, MERGE_DEPTH, driver_at};
 
 use crate::executor::{self, Outcome};
-use crate::kept_disks;
+use crate::{disk_merge, kept_disks};
 use host::{Error, Host};
 use subject::{Start, Subject};
 
@@ -29,7 +29,7 @@ pub fn merge(
     };
     let path = subject.zonepath.clone();
     if kept_disks::is_at(&path) {
-        return kept_disks::merge(host, &subject, dry_run, tell);
+        return disk_merge::merge(host, &subject, dry_run, tell);
     }
     if !driver_at(&path)?.has_layers() {
         return Ok(Outcome::Already("zone has no layers to merge"));

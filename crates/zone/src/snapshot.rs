@@ -57,7 +57,7 @@ pub fn of_changes(
     host: &Host,
     zone: &ZoneName,
     name: &Name,
-    ready: impl FnOnce() -> Result<Option<String>, Error>,
+    ready: impl FnOnce(&Subject) -> Result<Option<String>, Error>,
 ) -> Result<Changes, Error> {
     let subject = match Subject::admit(host, zone, Verb::Snapshot)? {
         Start::Go(subject) => subject,
@@ -76,7 +76,7 @@ pub fn of_changes(
     if let Some(same) = same {
         return Ok(Changes::Nothing(same));
     }
-    if let Some(why) = ready()? {
+    if let Some(why) = ready(&subject)? {
         return Ok(Changes::Refused(why));
     }
     of_locked(host, &subject, name).map(|()| Changes::Kept)

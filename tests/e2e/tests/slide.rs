@@ -499,3 +499,103 @@ fn the_disks_of_a_kernel_zone_have_a_schedule() {
         assert_eq!(left, 0, "files are left in the zonepath");
     });
 }
+
+/// Returns the number of files below the disk of the kernel zone.
+#[track_caller]
+fn below(host: &Host) -> u64 {
+    let record = fs::read_to_string(host.path("/zones/k1/machine.json")).unwrap();
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    record["disks"][0]["bases"].as_array().unwrap().len() as u64
+}
+
+/// Number of files below a disk after which a schedule merges them.
+const DEEP: u64 = 8;
+
+#[test]
+fn a_running_kernel_zone_on_ext4_has_a_schedule_and_few_files_below_its_disk() {
+    on_disk(700, |host, disk| {
+        let schedule = "add snapshots; set frequent=0; set hourly=3; set daily=2; set weekly=0; set monthly=0; end";
+        if !e2e::guest::boot_machine(host, schedule) {
+            return;
+        }
+        // A merge copies this, and so do the snapshots.
+        let fill = "head -c 16777216 /dev/urandom >/root.data; sync; echo full";
+        let taken = |hours: &[u64]| -> BTreeSet<String> {
+            let period = |hour| if hour == 0 { "daily" } else { "hourly" };
+            hours
+                .iter()
+                .map(|hour| auto(period(*hour), 2, *hour))
+                .collect()
+        };
+        for hour in 0..DEEP {
+            write_in_guest(host, &format!("hour{hour}"));
+            if hour == 1 {
+                assert_eq!(e2e::guest::said(host, fill), "full");
+            }
+            let _ = slide(host, 2, hour, &[]).ok();
+            assert_eq!(below(host), hour + 1);
+        }
+        assert_eq!(names(host, "k1"), taken(&[0, 5, 6, 7]));
+
+        // On a full disk there is no room for a merge. The removal of snapshots would free nothing,
+        // because the disk of the zone and the newest snapshot have their files.
+        let filler = fs::File::create(host.path("/zones/filler")).unwrap();
+        let fill_to = |percent: u64| {
+            let flags = rustix::fs::FallocateFlags::empty();
+            for step in 0.. {
+                if disk.percent() >= percent {
+                    return;
+                }
+                rustix::fs::fallocate(&filler, flags, step << 22, 1 << 22).unwrap();
+            }
+        };
+        fill_to(93);
+        for _ in 0..2 {
+            let ran = slide(host, 2, DEEP, &[]);
+            let why = "skipped: a merge of the files below its disks would copy up to ";
+            assert!(ran.err.contains(why), "{ran:?}");
+            assert_eq!(names(host, "k1"), taken(&[0, 5, 6, 7]));
+            // An unchanged reason is noted once.
+            assert_eq!(messages(host, "k1").matches(why).count(), 1);
+        }
+        assert_eq!(below(host), DEEP);
+
+        filler.set_len(0).unwrap();
+        // A merge that takes too long is stopped, and the next run goes on with it.
+        let now = format!("2026-03-02T{DEEP:02}:00:00Z");
+        let mut command = host.command("zones-service", &["slide", "--now", &now]);
+        let ran = run(command.env("ZONES_FAULT", "scheduled-merge:1:fail"), b"");
+        let why = "took more than 10 minutes and was stopped";
+        assert!(ran.err.contains(why), "{ran:?}");
+        assert_eq!(names(host, "k1"), taken(&[0, 5, 6, 7]));
+        for hour in DEEP..DEEP + 2 {
+            write_in_guest(host, &format!("hour{hour}"));
+            let _ = slide(host, 2, hour, &[]).ok();
+            assert_eq!(below(host), hour + 2 - DEEP);
+        }
+        assert!(messages(host, "k1").contains("the files below its disks were merged"));
+        assert_eq!(names(host, "k1"), taken(&[0, 7, 8, 9]));
+        back_to(host, &auto("hourly", 2, 7), "hour7");
+
+        // Only a snapshot that has a file for itself is removed for want of space.
+        fill_to(84);
+        let _ = slide(host, 2, 10, &[]).ok();
+        assert_eq!(names(host, "k1"), taken(&[0, 8, 9, 10]));
+        let full: Vec<String> = messages(host, "k1")
+            .lines()
+            .filter_map(|line| Some(line.split_once(" removed: its disk is 80 %")?.0.to_owned()))
+            .collect();
+        assert_eq!(full.len(), 1, "{full:?}");
+        assert!(full[0].ends_with(&auto("hourly", 2, 7)), "{full:?}");
+        back_to(host, &auto("hourly", 2, 8), "hour8");
+    });
+}
+
+/// Halts the kernel zone, returns its disk to a snapshot, and expects a text in its file.
+#[track_caller]
+fn back_to(host: &Host, snapshot: &str, text: &str) {
+    host.halt("k1");
+    host.on("k1", &["rollback", "-F", snapshot]).quiet();
+    e2e::machine::boot(host, "k1");
+    assert_eq!(e2e::guest::said(host, "cat /root.text"), text);
+}

@@ -12,10 +12,11 @@ use store::lock;
 use super::facts::{self, Disk, Place, Survey};
 use super::moment::Auto;
 use super::plan::{FULL_PERCENT, Known, Removal, Scheduled, Why, relief};
-use crate::environments;
 use crate::snapshot::{self, Changes};
+use crate::{disk_merge, environments};
 use host::{Error, Host, flatten, parallel};
 use kernelzone::kept;
+use subject::Subject;
 
 /// Time for which btrfs and ZFS, which free the space of removed files in the background, are given
 /// to free the space of one snapshot.
@@ -181,8 +182,15 @@ fn of_zone(host: &Host, place: &Place, now: u64, end: &mut End) {
 fn take(host: &Host, place: &Place, due: Auto) -> Result<Changes, Error> {
     let (zonepath, name) = (&place.zonepath, due.name());
     let mut is_marked = false;
-    let ready = || {
-        let why = why_no_room(place)?;
+    let ready = |subject: &Subject| {
+        let to_merge = match place.is_machine {
+            true => disk_merge::bytes_before_scheduled(host, subject)?,
+            false => None,
+        };
+        let mut why = why_no_room(place, to_merge)?;
+        if why.is_none() && to_merge.is_some() {
+            why = disk_merge::before_scheduled(host, &subject.entry.name)?;
+        }
         if why.is_none() {
             // A snapshot without a mark would stay for ever, a mark without a snapshot does no harm.
             environments::set_scheduled(zonepath, &name, true)?;
@@ -200,9 +208,10 @@ fn take(host: &Host, place: &Place, due: Auto) -> Result<Changes, Error> {
     done
 }
 
-/// Returns the reason if a disk has no room for a snapshot. A snapshot of a running zone, or of the
-/// disks of a halted kernel zone, copies files where the file system cannot share blocks.
-fn why_no_room(place: &Place) -> Result<Option<String>, Error> {
+/// Returns the reason if a disk has no room for a snapshot. Where the file system cannot share
+/// blocks, a snapshot of a running zone, or of the disks of a halted kernel zone, copies files.
+/// `to_merge` are the bytes that a merge copies before a snapshot of a running kernel zone.
+fn why_no_room(place: &Place, to_merge: Option<u64>) -> Result<Option<String>, Error> {
     let driver = driver_at(&place.zonepath)?;
     let fullness = driver.fullness(&place.zonepath)?;
     let percent = fullness.percent();
@@ -215,16 +224,24 @@ fn why_no_room(place: &Place) -> Result<Option<String>, Error> {
         return Ok(None);
     }
     let bytes = match (place.is_machine, place.is_active) {
-        // A snapshot of a running kernel zone by a schedule shares the blocks of the disks.
-        (false, false) | (true, true) => return Ok(None),
+        (false, false) => return Ok(None),
+        // The snapshot itself shares blocks, or puts an empty file on each disk.
+        (true, true) => match to_merge {
+            Some(bytes) => bytes,
+            None => return Ok(None),
+        },
         (false, true) => driver.bytes_to_copy(&place.zonepath)?,
         (true, false) => kept::bytes_to_copy(&place.zonepath)?,
     };
     let after = fullness.percent_with(bytes);
     Ok((after >= FULL_PERCENT).then(|| {
         let size = model::table::short_size(bytes);
+        let what = match to_merge {
+            Some(_) => format!("a merge of the files below its disks would copy up to {size} and"),
+            None => format!("a copy of {size} would"),
+        };
         format!(
-            "a copy of {size} would fill its disk to {after} %; no automatic snapshot is taken from {FULL_PERCENT} %: remove files or snapshots."
+            "{what} fill its disk to {after} %; no automatic snapshot is taken from {FULL_PERCENT} %: remove files or snapshots."
         )
     }))
 }
@@ -247,10 +264,7 @@ fn has_changed(place: &Place) -> bool {
         let same = driver_at(zonepath).and_then(|it| it.unchanged_since(zonepath));
         return same.is_ok_and(|same| same.is_none());
     }
-    match place.is_active {
-        true => kept::shares_blocks(zonepath),
-        false => kept::unchanged_since(zonepath).is_ok_and(|same| same.is_none()),
-    }
+    place.is_active || kept::unchanged_since(zonepath).is_ok_and(|same| same.is_none())
 }
 
 fn use_of(zonepath: &Path) -> Option<Fullness> {
