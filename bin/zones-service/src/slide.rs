@@ -83,6 +83,7 @@ fn planned(host: &Host, call: &Call, now: u64) -> Result<u8, Error> {
 
 fn shown(one: &Move) -> Value {
     match one {
+        Move::Merge(zone) => json!({ "zone": zone, "deed": "merge" }),
         Move::Take(zone, name) => {
             json!({ "zone": zone, "deed": "take", "snapshot": name.to_string() })
         }
@@ -96,6 +97,7 @@ fn plan(moves: &[Move]) -> String {
     let mut text = "slide:\n".to_owned();
     for one in moves {
         text.push_str(&match one {
+            Move::Merge(zone) => format!("  merge the files below the disks of zone {zone}\n"),
             Move::Take(zone, name) => format!("  take snapshot {name} of zone {zone}\n"),
             Move::Remove(Removal { zone, name, why }) => {
                 format!("  remove snapshot {name} of zone {zone}: {why}\n")
@@ -246,6 +248,7 @@ mod tests {
     fn a_plan_names_each_snapshot() {
         let moves = [
             Move::Remove(removal("web")),
+            Move::Merge("web".parse().unwrap()),
             Move::Take(
                 "web".parse().unwrap(),
                 "auto-daily-20261125T000000Z".parse().unwrap(),
@@ -253,7 +256,7 @@ mod tests {
         ];
         assert_eq!(
             plan(&moves),
-            "slide:\n  remove snapshot auto-hourly-20261124T090000Z of zone web: its disk is 80 % full or more\n  take snapshot auto-daily-20261125T000000Z of zone web\n"
+            "slide:\n  remove snapshot auto-hourly-20261124T090000Z of zone web: its disk is 80 % full or more\n  merge the files below the disks of zone web\n  take snapshot auto-daily-20261125T000000Z of zone web\n"
         );
         assert_eq!(plan(&[]), "slide:\n  nothing to do\n");
     }

@@ -1,6 +1,7 @@
 //! Merges the files below the disks of a running kernel zone: for `zoneadm merge`, and before the
 //! snapshots of a schedule.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use control::client;
@@ -8,7 +9,7 @@ use host::{Error, Host};
 use kernelzone::live_snapshot::LEAST_MERGED;
 use kernelzone::record::Record;
 use kernelzone::{depth, kept};
-use model::{State, ZoneName};
+use model::{Config, State, ZoneName};
 use subject::Subject;
 
 use crate::executor::Outcome;
@@ -61,17 +62,20 @@ pub(crate) fn merge(
     Ok(Outcome::Done)
 }
 
-/// Returns the maximum number of bytes that a merge copies before the next snapshot of a schedule;
-/// `None` if no merge is needed.
+/// Returns the maximum number of bytes that a merge copies before the next snapshot of a kernel zone
+/// by a schedule; `None` if no merge is needed.
 ///
 /// # Errors
 /// Fails if the record or a file of the disks cannot be read.
-pub(crate) fn bytes_before_scheduled(host: &Host, subject: &Subject) -> Result<Option<u64>, Error> {
-    if subject.state != State::Running {
+pub(crate) fn bytes_before_scheduled(
+    zonepath: &Path,
+    config: &Config,
+    state: State,
+) -> Result<Option<u64>, Error> {
+    if state != State::Running {
         return Ok(None);
     }
-    let zonepath = &subject.zonepath;
-    let bytes = depth::bytes_to_merge(zonepath, &subject.config(host)?)?;
+    let bytes = depth::bytes_to_merge(zonepath, config)?;
     // Copies that share blocks put no file on the disks.
     Ok(bytes.filter(|_| !kept::shares_blocks(zonepath)))
 }

@@ -561,6 +561,9 @@ fn a_running_kernel_zone_on_ext4_has_a_schedule_and_few_files_below_its_disk() {
         assert_eq!(below(host), DEEP);
 
         filler.set_len(0).unwrap();
+        let planned = slide(host, 2, DEEP, &["-n"]).ok().out;
+        let merge = "merge the files below the disks of zone k1\n  take snapshot";
+        assert!(planned.contains(merge), "{planned}");
         // A merge that takes too long is stopped, and the next run goes on with it.
         let now = format!("2026-03-02T{DEEP:02}:00:00Z");
         let mut command = host.command("zones-service", &["slide", "--now", &now]);

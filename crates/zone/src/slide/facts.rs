@@ -11,7 +11,7 @@ use store::xml;
 
 use super::moment::Auto;
 use super::plan::{Known, Scheduled};
-use crate::{environments, kept_disks};
+use crate::{disk_merge, environments, kept_disks};
 use host::{Error, Host};
 use kernelzone::kept;
 
@@ -26,6 +26,8 @@ pub struct Place {
     pub is_active: bool,
     /// True for a kernel zone, whose snapshots are those of its disks.
     pub is_machine: bool,
+    /// True if the files below the disks of the zone are merged before its next snapshot.
+    pub to_merge: bool,
 }
 
 /// A disk with the zones on it that have schedules.
@@ -92,7 +94,8 @@ fn look(host: &Host, entry: &Entry) -> Result<Found, Error> {
     if matches!(state, State::Configured | State::Incomplete) {
         return Ok(Found::Nothing);
     }
-    let Some(schedule) = config(host, entry, state)?.schedule() else {
+    let config = config(host, entry, state)?;
+    let Some(schedule) = config.schedule() else {
         return Ok(Found::Nothing);
     };
     if let Admission::Refuse(why) = Verb::Snapshot.admission(state) {
@@ -117,11 +120,16 @@ fn look(host: &Host, entry: &Entry) -> Result<Found, Error> {
         bytes,
     };
     let is_active = state.is_active();
+    let to_merge = match is_machine {
+        true => disk_merge::bytes_before_scheduled(&zonepath, &config, state)?.is_some(),
+        false => false,
+    };
     let place = Place {
         plan,
         zonepath,
         is_active,
         is_machine,
+        to_merge,
     };
     Ok(Found::Zone(place, fullness))
 }

@@ -38,6 +38,8 @@ const NOTE_OF_SNAPSHOT: &str = "snapshot auto-";
 /// A change that a run would make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Move {
+    /// Merges the files below the disks of a kernel zone.
+    Merge(ZoneName),
     /// Takes a snapshot of a zone.
     Take(ZoneName, Name),
     /// Removes a snapshot of a zone.
@@ -95,6 +97,8 @@ pub fn planned(survey: &Survey, now: u64) -> Vec<Move> {
         for (zone, place) in zones.into_iter().zip(&disk.zones) {
             let due = zone.due(now).filter(|_| percent < FULL_PERCENT);
             let due = due.filter(|_| has_changed(place));
+            let merged = due.filter(|_| place.to_merge);
+            moves.extend(merged.map(|_| Move::Merge(zone.zone.clone())));
             moves.extend(due.map(|due| Move::Take(zone.zone.clone(), due.name())));
             let surplus = zone.surplus(now, due).into_iter();
             moves.extend(surplus.filter(|one| !is_gone(one)).map(Move::Remove));
@@ -184,7 +188,10 @@ fn take(host: &Host, place: &Place, due: Auto) -> Result<Changes, Error> {
     let mut is_marked = false;
     let ready = |subject: &Subject| {
         let to_merge = match place.is_machine {
-            true => disk_merge::bytes_before_scheduled(host, subject)?,
+            true => {
+                let config = subject.config(host)?;
+                disk_merge::bytes_before_scheduled(&place.zonepath, &config, subject.state)?
+            }
             false => None,
         };
         let mut why = why_no_room(place, to_merge)?;
