@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -72,7 +73,7 @@ pub struct Part {
     pub links: u64,
 }
 
-/// Returns the files of the disks in a snapshot.
+/// Returns the files of the disks in a snapshot. A file that is missing is left out.
 ///
 /// # Errors
 /// Fails if the snapshot cannot be read.
@@ -83,14 +84,14 @@ pub fn parts(zonepath: &Path, name: &Name) -> Result<Vec<Part>, Error> {
         let bases = disk.bases.iter().map(|base| base.name.as_str());
         disk.file.as_deref().into_iter().chain(bases)
     });
-    let look = |file: &str| {
-        let meta = fs::metadata(folder.join(file))?;
-        Ok(Part {
+    let look = |file: &str| match fs::metadata(folder.join(file)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        other => Some(other.map(|meta| Part {
             file: (meta.dev(), meta.ino()),
             links: meta.nlink(),
-        })
+        })),
     };
-    let parts: std::io::Result<Vec<Part>> = files.map(look).collect();
+    let parts: std::io::Result<Vec<Part>> = files.filter_map(look).collect();
     parts.map_err(Error::io(format!("read the snapshot {name}")))
 }
 

@@ -134,6 +134,8 @@ fn a_file_of_several_snapshots_counts_once_and_only_if_nothing_else_has_it() {
         .map(|part| part.links)
         .collect();
     assert_eq!(links, [1, 4]);
+    fs::remove_file(folder(&zonepath).join("one").join("disk0")).unwrap();
+    assert_eq!(parts(&zonepath, &names[0]).unwrap().len(), 1);
 }
 
 #[test]
