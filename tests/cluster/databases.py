@@ -37,8 +37,11 @@ esac
 class Writer:
     """A client that writes numbered rows from outside of all hosts."""
 
+    # Its arguments are the address and the file of what was acknowledged.
+    program = "writer.py"
+
     def __init__(self, world, address):
-        self.words = ["nsenter", "-t", str(world.hosts.network.pid), "-n", "python3", f"{HERE}/writer.py", address]
+        self.words = ["nsenter", "-t", str(world.hosts.network.pid), "-n", "python3", f"{HERE}/{self.program}", address]
         self.path = f"{world.work}/acknowledged.{address}"
         self.process = subprocess.Popen([*self.words, self.path], stdin=subprocess.DEVNULL)
 
