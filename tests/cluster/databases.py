@@ -167,31 +167,33 @@ chmod 755 /usr/lib/ocf/resource.d/lane/pgsql
 """
 # The ends of the logs in a zone.
 LOGS = "hostname; grep -E \"pgsql|IPaddr2\" /var/log/pacemaker/pacemaker.log | tail -n 12; tail -n 12 /var/lib/postgresql/log"
-# Makes the database on the first node, and copies it to the others.
+# Makes the database on the first node, copies it to the others, and puts it at its place. It is made beside its place,
+# because Pacemaker's first look at the resource adds a line to postgresql.conf there, with which nothing starts yet.
 INIT = """set -e
-bin=/usr/lib/postgresql/15/bin; data=/var/lib/postgresql/data
+bin=/usr/lib/postgresql/15/bin; data=/var/lib/postgresql/data; new=$data.new
 as() { setpriv --reuid postgres --regid postgres --init-groups "$@"; }
 cd /
-mkdir -p $data /var/lib/postgresql/tmp /run/postgresql
+mkdir -p $new /var/lib/postgresql/tmp /run/postgresql
 chown -R postgres: /var/lib/postgresql /run/postgresql
-chmod 700 $data
+chmod 700 $new
 if [ "$1" = first ]; then
-    as $bin/initdb -D $data -A trust >/dev/null
-    cat >>$data/postgresql.conf <<END
+    as $bin/initdb -D $new -A trust >/dev/null
+    cat >>$new/postgresql.conf <<END
 listen_addresses = '*'
 wal_level = replica
 hot_standby = on
 wal_keep_size = 64MB
 restart_after_crash = off
 END
-    echo 'host all all 10.66.0.0/24 trust' >>$data/pg_hba.conf
-    echo 'host replication all 10.66.0.0/24 trust' >>$data/pg_hba.conf
-    as $bin/pg_ctl -D $data -l /var/lib/postgresql/log -s -w start
+    echo 'host all all 10.66.0.0/24 trust' >>$new/pg_hba.conf
+    echo 'host replication all 10.66.0.0/24 trust' >>$new/pg_hba.conf
+    as $bin/pg_ctl -D $new -l /var/lib/postgresql/log -s -w start
     as $bin/psql -qc 'CREATE TABLE rows (n bigint PRIMARY KEY)'
 elif [ "$1" = copy ]; then
-    as $bin/pg_basebackup -h 10.66.0.61 -D $data -X stream -c fast
+    as $bin/pg_basebackup -h 10.66.0.61 -D $new -X stream -c fast
 else
-    as $bin/pg_ctl -D $data -s -m fast stop
+    [ ! -e $new/postmaster.pid ] || as $bin/pg_ctl -D $new -s -m fast stop
+    mv $new $data
 fi
 """
 
@@ -220,7 +222,7 @@ def postgres_replicated(world):
     zones.wait_view(world, "host1", "a whole cluster in the zones", zones.is_whole)
     with open(f"{world.hosts.shared}/init", "w", encoding="ascii") as file:
         file.write(INIT)
-    for number, word in ((1, "first"), (2, "copy"), (3, "copy"), (1, "stop")):
+    for number, word in ((1, "first"), (2, "copy"), (3, "copy"), (1, "place"), (2, "place"), (3, "place")):
         world.hosts.execute(f"host{number}", f"zlogin pg 'bash -s {word}' </shared/init")
     world.hosts.execute("host1", "zlogin pg crm_resource -r pgsql-clone --meta -p target-role -v Started")
     try:
