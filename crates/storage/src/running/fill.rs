@@ -63,8 +63,9 @@ impl<'a> Place<'a> {
 #[derive(Debug)]
 pub(super) struct Filler<'a> {
     copier: Copier<'static>,
-    /// The stamps of the files with several names, by inode number, when they were copied.
-    first: HashMap<u64, Stamp>,
+    /// The stamps of the files with several names, by inode number, and the moments at which they were
+    /// copied. All names of a file have the same moment: they are copied again together, or none is.
+    first: HashMap<u64, (Stamp, Moment)>,
     zone: Zone,
     /// The folder of graves, for folders that vanished from the top.
     dead: &'a Folder,
@@ -142,10 +143,10 @@ impl<'a> Filler<'a> {
         let now = Moment::now();
         let several = stat.st_nlink > 1;
         if several {
-            if let Some(stamp) = self.first.get(&stat.st_ino).copied() {
+            if let Some((stamp, then)) = self.first.get(&stat.st_ino).copied() {
                 if self.copier.again(&place.to, name, &stat)? {
                     self.copier.done.entries += 1;
-                    return Ok(Node::file(stamp, now));
+                    return Ok(Node::file(stamp, then));
                 }
             }
         }
@@ -160,7 +161,7 @@ impl<'a> Filler<'a> {
         };
         let stamp = Stamp::of(&found);
         if several || found.st_nlink > 1 {
-            self.first.insert(found.st_ino, stamp);
+            self.first.insert(found.st_ino, (stamp, now));
         }
         Ok(Node::file(stamp, now))
     }
@@ -263,5 +264,33 @@ fn root<'a>(from: Folder, to: Folder, last: Option<Last<'a>>) -> Place<'a> {
         last,
         is_of_cron: false,
         depth: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_names_of_a_file_are_settled_together() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["top", "copy", "links", "dead"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        let open = |name: &str| Folder::open(&dir.path().join(name)).unwrap();
+        let file = dir.path().join("top/a");
+        fs::write(&file, "text").unwrap();
+        fs::hard_link(&file, dir.path().join("top/b")).unwrap();
+        let dead = open("dead");
+        let mut filler = Filler::new(&dead, open("links"), Copied::default(), Zone::Runs);
+        let place = root(open("top"), open("copy"), None);
+        let first = filler.entry(&place, OsStr::new("a")).unwrap();
+        // Longer than a file counts as changed after its change.
+        std::thread::sleep(Duration::from_millis(100));
+        let second = filler.entry(&place, OsStr::new("b")).unwrap();
+        assert_eq!(first.settled, second.settled);
     }
 }
