@@ -74,6 +74,9 @@ fn send(root: &Root, line: &str) {
 /// zone at least one line, with the old and the new values. `refused` is the reason if the changes
 /// were refused. Without a log on this host, nothing is written.
 pub fn record_network(root: &Root, changes: &[Change], refused: Option<&str>) {
+    if changes.is_empty() {
+        return;
+    }
     let send = || -> std::io::Result<()> {
         let socket = UnixDatagram::unbound()?;
         socket.connect(root.path(Path::new("/dev/log")))?;

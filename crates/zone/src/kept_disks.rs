@@ -171,14 +171,6 @@ pub(crate) fn unchanged_since(zonepath: &Path, state: State) -> Result<Option<Na
     }
 }
 
-/// Returns the bytes that snapshots occupy together, without those that they share with the disks.
-pub(crate) fn bytes_together<'a>(
-    zonepath: &Path,
-    names: impl Iterator<Item = &'a Name>,
-) -> Result<u64, Error> {
-    kept::bytes_together(zonepath, names)
-}
-
 /// Returns the number of snapshots of the disks; `None` if the zone is no kernel zone.
 pub(crate) fn count(zonepath: &Path) -> Result<Option<usize>, Error> {
     match is_at(zonepath) {

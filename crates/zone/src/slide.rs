@@ -9,10 +9,10 @@
 //!
 //! - If the disks stand on [`kernelzone::depth::SCHEDULED_FILES`] files, QEMU merges these before the
 //!   snapshot. Without room for the copy that a merge makes, the zone is skipped.
-//! - A snapshot counts for `max-size`, and is removed for want of space, only for files that neither
-//!   the disks nor a snapshot that stays have. Its files are below the disks until the next merge.
-//!   The newest snapshot always stays, and has all files below the disks. So before a merge the
-//!   removal of the others would free nothing.
+//! - A file of a snapshot takes space for as long as the disks, or another snapshot, have it too.
+//!   `max-size` counts a file only if automatic snapshots alone have it. A snapshot is removed for
+//!   want of space only if one of its files goes with it. The newest snapshot always stays, and has
+//!   all files below the disks. So before a merge the removal of the others would free nothing.
 //! - For the same reason no merge is made for want of space: it would copy the data of all files
 //!   between, and the newest snapshot would keep each of these files.
 //!

@@ -150,7 +150,7 @@ fn config(host: &Host, entry: &Entry, state: State) -> Result<Config, Error> {
 /// Returns the bytes that automatic snapshots occupy together. Reads all their files.
 pub(super) fn bytes(zonepath: &Path, known: &[Known]) -> Result<u64, Error> {
     if kept_disks::is_at(zonepath) {
-        return kept_disks::bytes_together(zonepath, known.iter().map(|one| &one.name));
+        return kept::bytes_together(zonepath, known.iter().map(|one| &one.name));
     }
     let names: BTreeSet<Name> = known.iter().map(|one| one.name.clone()).collect();
     Ok(driver_at(zonepath)?.bytes_together(zonepath, &names)?)
