@@ -6,6 +6,7 @@ import time
 import traceback
 
 import databases
+import network
 import quorum
 import zones
 from checks import Failure, Row, allow_ssh, clzc, configure_zones, expect, settle
@@ -325,7 +326,7 @@ def check_exclusive(world):
 
 
 # The control is the last: it leaves damaged storage behind.
-CASES = (ocf_tester, planned_move, init_killed, host_killed, link_cut, dead_fence, returning_host, configuration_drift, failover_command,
+CASES = (ocf_tester, planned_move, network.network_follows, init_killed, host_killed, link_cut, dead_fence, returning_host, configuration_drift, failover_command,
          storage_late, zone_cluster, zones.zone_cluster_clone, zones.zone_fencing, databases.postgres_failover,
          databases.postgres_replicated, quorum.etcd)
 LONG_CASES = (random_faults,)
