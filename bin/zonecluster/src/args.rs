@@ -19,7 +19,7 @@ Has Pacemaker run zones that fail over between the hosts of a cluster.
   add       put an installed, halted zone under Pacemaker. Its zonepath is the mount point
             of DEVICE on this host. Refuses without a fence device that answers for each host
     -n      print the resources and constraints, and change nothing
-    -d      device of the zonepath's file system, or the export of NFS; each host can mount it
+    -d      device of the zonepath's file system; each host can mount it
     -t      type of the file system (ext4)
     -o      options of the mount
     -p      command that Pacemaker runs in the zone; the zone is healthy if it ends with 0

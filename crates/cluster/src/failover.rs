@@ -24,7 +24,7 @@ pub struct Failover {
     pub zone: String,
     /// Mount point of the storage: the zonepath.
     pub path: String,
-    /// Device, or the export of NFS.
+    /// Device of the file system.
     pub device: String,
     /// Type of the file system.
     pub fstype: String,
