@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use cluster::{Device, Failover, View, group_id, has_id, with_failover};
+use cluster::{Base, Device, Failover, View, group_id, has_id, with_failover};
 
 use crate::call::{self, Zone};
 
@@ -18,11 +18,13 @@ const GENERATION: &str = "# generation:";
 /// Time for the first start of a zone, and for its last stop.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Puts a zone under Pacemaker.
-pub fn add(wanted: &Failover, dry: bool) -> anyhow::Result<()> {
+/// Puts a zone under Pacemaker, above the resource `storage` if one provides its storage.
+pub fn add(wanted: &Failover, storage: Option<&str>, dry: bool) -> anyhow::Result<()> {
     let zone = local(&wanted.zone)?;
+    let cib = call::run("cibadmin", &["--query"])?;
     let failover = Failover {
         path: zone.path.clone(),
+        base: storage.map(|id| base(&cib, id)).transpose()?,
         ..wanted.clone()
     };
     let view = call::view()?;
@@ -34,7 +36,6 @@ pub fn add(wanted: &Failover, dry: bool) -> anyhow::Result<()> {
             members.join(" ")
         );
     }
-    let cib = call::run("cibadmin", &["--query"])?;
     ensure!(
         !has_id(&cib, &group_id(&zone.name)),
         "zone {}: the cluster has it already",
@@ -53,15 +54,13 @@ pub fn add(wanted: &Failover, dry: bool) -> anyhow::Result<()> {
     // From here on there are effects. Each leaves a zone that can be attached again by hand.
     save_config(&zone)?;
     call::run("zoneadm", &["-z", &zone.name, "detach"])?;
-    call::run("umount", &[&zone.path]).context(
-        "the zone is detached, and not in the cluster: unmount its storage, attach the zone, and try again",
-    )?;
-    replace(&cib, &changed).with_context(|| {
-        format!(
-            "the zone is detached, its storage {} is not mounted",
-            failover.device
-        )
-    })?;
+    if !failover.device.is_empty() {
+        call::run("umount", &[&zone.path]).context(
+            "the zone is detached, and not in the cluster: unmount its storage, attach the zone, and try again",
+        )?;
+    }
+    replace(&cib, &changed)
+        .context("the zone is detached, and not in the cluster: mount its storage if it is not mounted, attach the zone, and try again")?;
     let view = call::wait_until("the start of the zone", CHANGE_TIMEOUT, |view| {
         view.zone(&zone.name)
             .is_some_and(|place| place.role == "Started" && place.hosts.len() == 1)
@@ -121,12 +120,18 @@ pub fn remove(name: &str) -> anyhow::Result<()> {
         view.zone(name)
             .is_some_and(|place| place.hosts.is_empty() && place.role == "Stopped")
     })?;
-    let constraints = format!("//rsc_location[@rsc='{group}']");
-    // --force: all that match, and no error if there is none.
-    call::run(
-        "cibadmin",
-        &["--delete-all", "--force", "--xpath", &constraints],
-    )?;
+    // The resource below the zone is named by with-rsc and first: these constraints name the group by rsc and then.
+    for constraint in [
+        format!("//rsc_location[@rsc='{group}']"),
+        format!("//rsc_colocation[@rsc='{group}']"),
+        format!("//rsc_order[@then='{group}']"),
+    ] {
+        // --force: all that match, and no error if there is none.
+        call::run(
+            "cibadmin",
+            &["--delete-all", "--force", "--xpath", &constraint],
+        )?;
+    }
     let text = format!("<group id=\"{group}\"/>");
     call::run("cibadmin", &["--delete", "--xml-text", &text])?;
     println!(
@@ -142,6 +147,13 @@ fn local(name: &str) -> anyhow::Result<Zone> {
     zones
         .find(|zone| zone.name == name)
         .with_context(|| format!("zone {name}: No such zone configured on this host"))
+}
+
+/// Returns the resource below a zone.
+fn base(cib: &str, id: &str) -> anyhow::Result<Base> {
+    Base::find(cib, id)?.with_context(|| {
+        format!("-s {id}: expected the id of a resource, group or clone of this cluster, found none ('crm_resource --list' names them)")
+    })
 }
 
 /// The zone is halted, and its zonepath is a file system of its own.

@@ -6,7 +6,7 @@ use lexopt::prelude::*;
 
 /// The help.
 pub const USAGE: &str = "\
-usage: zonecluster add [-n] -d DEVICE [-t TYPE] [-o OPTIONS] [-p PROBE] [-H HOST,...] ZONE
+usage: zonecluster add [-n] {-d DEVICE [-t TYPE] [-o OPTIONS] | -s RESOURCE} [-p PROBE] [-H HOST,...] ZONE
        zonecluster update ZONE
        zonecluster remove ZONE
        zonecluster status
@@ -17,9 +17,11 @@ usage: zonecluster add [-n] -d DEVICE [-t TYPE] [-o OPTIONS] [-p PROBE] [-H HOST
 Has Pacemaker run zones that fail over between the hosts of a cluster.
 
   add       put an installed, halted zone under Pacemaker. Its zonepath is the mount point
-            of DEVICE on this host. Refuses without a fence device that answers for each host
+            of its storage on this host. Refuses without a fence device that answers for each host
     -n      print the resources and constraints, and change nothing
     -d      device of the zonepath's file system; each host can mount it
+    -s      resource of Pacemaker that provides the storage, such as a ZFS pool: it mounts the
+            zonepath; with -d, such as the clone of DRBD: it provides the device
     -t      type of the file system (ext4)
     -o      options of the mount
     -p      command that Pacemaker runs in the zone; the zone is healthy if it ends with 0
@@ -43,6 +45,8 @@ pub enum Command {
     Add {
         /// The zone and its storage. The path is empty: the zone's configuration has it.
         failover: Failover,
+        /// -s: the id of the resource below the zone.
+        storage: Option<String>,
         /// Print, and change nothing.
         dry: bool,
     },
@@ -89,7 +93,7 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
         match argument {
             Short('?' | 'h') | Long("help") => return Ok(None),
             Short('n') => dry = true,
-            Short(option @ ('d' | 't' | 'o' | 'p' | 'H')) => {
+            Short(option @ ('d' | 's' | 't' | 'o' | 'p' | 'H')) => {
                 options.push((option, parser.value()?.string()?));
             }
             Value(word) => words.push(word.string()?),
@@ -106,6 +110,7 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
     let command = match (*verb, operands) {
         ("add", [zone]) => Command::Add {
             failover: failover(zone, &options)?,
+            storage: value_of('s', &options).map(|id| name(&id)).transpose()?,
             dry,
         },
         ("update", [zone]) => Command::Update { zone: name(zone)? },
@@ -130,15 +135,20 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
 }
 
 fn failover(zone: &str, options: &[(char, String)]) -> anyhow::Result<Failover> {
-    let of = |wanted| {
-        let mut values = options.iter().filter(|(option, _)| *option == wanted);
-        values.next_back().map(|(_, value)| value.clone())
-    };
+    let of = |wanted| value_of(wanted, options);
+    let device = of('d').unwrap_or_default();
+    if device.is_empty() && of('s').is_none() {
+        bail!("add: expected -d DEVICE or -s RESOURCE: the storage of the zonepath");
+    }
+    if device.is_empty() && (of('t').is_some() || of('o').is_some()) {
+        bail!("add: -t and -o need -d DEVICE: the resource of -s mounts the file system itself");
+    }
     let hosts = of('H').unwrap_or_default();
     Ok(Failover {
         zone: name(zone)?,
         path: String::new(),
-        device: of('d').context("add: expected -d DEVICE: the storage of the zonepath")?,
+        device,
+        base: None,
         fstype: of('t').unwrap_or_else(|| "ext4".to_owned()),
         options: of('o').unwrap_or_default(),
         probe: of('p').unwrap_or_default(),
@@ -150,13 +160,19 @@ fn failover(zone: &str, options: &[(char, String)]) -> anyhow::Result<Failover> 
     })
 }
 
-/// Checks the name of a zone or host: it becomes part of ids, and an operand of other programs.
+/// Returns the last value of an option.
+fn value_of(wanted: char, options: &[(char, String)]) -> Option<String> {
+    let mut values = options.iter().filter(|(option, _)| *option == wanted);
+    values.next_back().map(|(_, value)| value.clone())
+}
+
+/// Checks the name of a zone, host or resource: it becomes part of ids, and an operand of other programs.
 fn name(word: &str) -> anyhow::Result<String> {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if word.starts_with(|c: char| c.is_ascii_alphanumeric()) && word.chars().all(good) {
         return Ok(word.to_owned());
     }
-    bail!("'{word}': expected the name of a zone or host: letters, digits, - _ and .")
+    bail!("'{word}': expected the name of a zone, host or resource: letters, digits, - _ and .")
 }
 
 #[cfg(test)]
@@ -172,7 +188,7 @@ mod tests {
         let words = [
             "add", "-n", "-d", "/dev/x", "-H", "b,a", "-p", "true x", "web",
         ];
-        let Some(Command::Add { failover, dry }) = parsed(&words).unwrap() else {
+        let Some(Command::Add { failover, dry, .. }) = parsed(&words).unwrap() else {
             panic!("expected add");
         };
         assert!(dry);
@@ -181,6 +197,30 @@ mod tests {
             ("ext4", "true x")
         );
         assert_eq!(failover.hosts, ["b", "a"]);
+    }
+
+    #[test]
+    fn reads_the_resource_below_a_zone() {
+        let read = |words: &[&str]| match parsed(words).unwrap() {
+            Some(Command::Add {
+                failover, storage, ..
+            }) => (failover.device, storage),
+            other => panic!("expected add, found {other:?}"),
+        };
+        assert_eq!(
+            read(&["add", "-s", "pool", "web"]),
+            (String::new(), Some("pool".into()))
+        );
+        assert_eq!(
+            read(&["add", "-s", "drbd-clone", "-d", "/dev/drbd0", "web"]).0,
+            "/dev/drbd0"
+        );
+        for words in [
+            &["add", "-s", "a b", "web"][..],
+            &["add", "-s", "pool", "-t", "xfs", "web"],
+        ] {
+            assert!(parsed(words).is_err(), "{words:?}");
+        }
     }
 
     #[test]

@@ -37,7 +37,11 @@ fn main() -> ExitCode {
         }
     };
     let done = match &command {
-        Command::Add { failover, dry } => add::add(failover, *dry),
+        Command::Add {
+            failover,
+            storage,
+            dry,
+        } => add::add(failover, storage.as_deref(), *dry),
         Command::Update { zone } => add::update(zone),
         Command::Remove { zone } => add::remove(zone),
         Command::Status => status::print(),

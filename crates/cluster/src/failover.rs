@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use quick_xml::escape::escape;
 
+use crate::base::Base;
+
 /// Interval of the monitor that looks at the state of the zone, in seconds. The watcher of the agent
 /// tells of the end of a zone at once; this monitor is for a lost watcher.
 const MONITOR_SECONDS: u32 = 10;
@@ -24,8 +26,10 @@ pub struct Failover {
     pub zone: String,
     /// Mount point of the storage: the zonepath.
     pub path: String,
-    /// Device of the file system.
+    /// Device of the file system; empty if `base` mounts it.
     pub device: String,
+    /// The resource that provides the storage, if it is no device that each host can mount.
+    pub base: Option<Base>,
     /// Type of the file system.
     pub fstype: String,
     /// Options of the mount; may be empty.
@@ -54,32 +58,13 @@ pub fn zone_id(zone: &str) -> String {
 impl Failover {
     /// Returns the group of the storage and the zone, as XML.
     pub fn resources(&self) -> String {
-        let (group, storage, zone) = (
-            group_id(&self.zone),
-            storage_id(&self.zone),
-            zone_id(&self.zone),
-        );
+        let (group, zone) = (group_id(&self.zone), zone_id(&self.zone));
         let config = format!("{}/cluster.cfg", self.path);
         let mut text = format!("<group id=\"{group}\">");
         text += &meta(&group, &[("resource-stickiness", &STICKINESS.to_string())]);
-        text += &format!(
-            "<primitive id=\"{storage}\" class=\"ocf\" provider=\"heartbeat\" type=\"Filesystem\">"
-        );
-        let mut values = vec![
-            ("device", self.device.as_str()),
-            ("directory", &self.path),
-            ("fstype", &self.fstype),
-        ];
-        if !self.options.is_empty() {
-            values.push(("options", &self.options));
+        if !self.device.is_empty() {
+            text += &self.file_system();
         }
-        text += &set("instance_attributes", &format!("{storage}-params"), &values);
-        text += &faults(&storage);
-        text += "<operations>";
-        text += &operation(&storage, "monitor", MONITOR_SECONDS, 40);
-        text += &operation(&storage, "start", 0, 60);
-        text += &operation(&storage, "stop", 0, 60);
-        text += "</operations></primitive>";
         text +=
             &format!("<primitive id=\"{zone}\" class=\"ocf\" provider=\"zones\" type=\"Zone\">");
         let mut values = vec![("zone", self.zone.as_str()), ("config", &config)];
@@ -108,7 +93,30 @@ impl Failover {
         text
     }
 
-    /// Returns the constraints, as XML: the hosts, and no guest or remote nodes. Pacemaker does not
+    /// Returns the primitive that mounts the file system.
+    fn file_system(&self) -> String {
+        let storage = storage_id(&self.zone);
+        let mut text = format!(
+            "<primitive id=\"{storage}\" class=\"ocf\" provider=\"heartbeat\" type=\"Filesystem\">"
+        );
+        let mut values = vec![
+            ("device", self.device.as_str()),
+            ("directory", &self.path),
+            ("fstype", &self.fstype),
+        ];
+        if !self.options.is_empty() {
+            values.push(("options", &self.options));
+        }
+        text += &set("instance_attributes", &format!("{storage}-params"), &values);
+        text += &faults(&storage);
+        text += "<operations>";
+        text += &operation(&storage, "monitor", MONITOR_SECONDS, 40);
+        text += &operation(&storage, "start", 0, 60);
+        text += &operation(&storage, "stop", 0, 60);
+        text + "</operations></primitive>"
+    }
+
+    /// Returns the constraints, as XML: the storage, the hosts, and no guest or remote nodes. Pacemaker does not
     /// look for the zone on the nodes that are excluded.
     pub fn constraints(&self, members: &[String]) -> String {
         let group = group_id(&self.zone);
@@ -118,6 +126,9 @@ impl Failover {
              <expression id=\"{group}-hosts-only-kind\" attribute=\"#kind\" operation=\"ne\" value=\"cluster\"/>\
              </rule></rsc_location>"
         );
+        if let Some(base) = &self.base {
+            text += &base.constraints(&self.zone);
+        }
         for host in members {
             let place = self.hosts.iter().position(|name| name == host);
             let score = match place {
@@ -180,6 +191,7 @@ pub(crate) mod tests {
             zone: "web".into(),
             path: "/zones/web".into(),
             device: "/dev/lun1".into(),
+            base: None,
             fstype: "ext4".into(),
             options: String::new(),
             probe: "test -s /run/a && true".into(),
@@ -192,6 +204,18 @@ pub(crate) mod tests {
         let text = web().resources();
         assert!(text.find("\"storage-web\"") < text.find("\"zone-web\""));
         assert!(text.starts_with("<group id=\"g-web\">") && text.ends_with("</group>"));
+    }
+
+    #[test]
+    fn a_resource_that_mounts_the_zonepath_replaces_the_file_system() {
+        let mut zone = web();
+        zone.device.clear();
+        zone.base = Some(Base {
+            id: "pool".into(),
+            promotable: false,
+        });
+        assert!(!zone.resources().contains("Filesystem"));
+        assert!(zone.constraints(&[]).contains("with-rsc=\"pool\""));
     }
 
     #[test]

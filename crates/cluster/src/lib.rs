@@ -3,16 +3,19 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `base` | the resource that provides the storage of a zone |
 //! | `failover` | the resources and constraints of a failover zone, as XML |
 //! | `cib` | changes to the text of Pacemaker's configuration |
 //! | `fence` | the fence devices of the configuration, and the input of their agents |
 //! | `view` | the members, fence devices and zones that `crm_mon` reports |
 
+mod base;
 mod cib;
 mod failover;
 mod fence;
 mod view;
 
+pub use base::Base;
 pub use cib::{BadCib, has_id, with_failover};
 pub use failover::{Failover, group_id, storage_id, zone_id};
 pub use fence::Device;
