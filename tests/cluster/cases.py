@@ -8,6 +8,7 @@ import traceback
 import databases
 import network
 import quorum
+import storage
 import zones
 from checks import Failure, Row, allow_ssh, clzc, configure_zones, expect, settle
 from hosts import NUMBERS
@@ -327,7 +328,7 @@ def check_exclusive(world):
 
 # The control is the last: it leaves damaged storage behind.
 CASES = (ocf_tester, planned_move, network.network_follows, init_killed, host_killed, link_cut, dead_fence, returning_host, configuration_drift, failover_command,
-         storage_late, zone_cluster, zones.zone_cluster_clone, zones.zone_fencing, databases.postgres_failover,
+         storage.storage_resource, storage_late, zone_cluster, zones.zone_cluster_clone, zones.zone_fencing, databases.postgres_failover,
          databases.postgres_replicated, quorum.etcd)
 LONG_CASES = (random_faults,)
 
