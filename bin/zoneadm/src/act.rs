@@ -2,9 +2,10 @@
 
 use host::{Error, Host, flatten};
 use model::verb::Admission;
-use model::{Verb, ZoneName};
+use model::{State, Verb, ZoneName};
 use store::index::Index;
 use zone::clone::Unknown;
+use zone::uninstall::Configuration;
 
 use crate::call::Call;
 use crate::choose::prepare;
@@ -122,12 +123,16 @@ fn dispatch(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u
         }
         "apply" => apply::all(host, zones, options.dry_run, options.quiet),
         "uninstall" if !options.force && !options.dry_run => {
-            let (zones, refused) = can_be_uninstalled(host, zones);
+            let (zones, refused) = can_be_uninstalled(host, zones, options.configuration());
+            let deed = match options.delete {
+                true => "uninstall and delete",
+                false => verb,
+            };
             // No question is asked about zones that do not exist.
             match zones.as_slice() {
                 [] => refused,
                 zones => refused.max(
-                    ask(verb, verb, zones)
+                    ask(verb, deed, zones)
                         .unwrap_or_else(|| act_on_each(host, verb, zones, options)),
                 ),
             }
@@ -145,8 +150,8 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
         let text = "move takes one zone: each zone needs a zonepath of its own";
         return usage::complain(text, Some(verb));
     }
-    if verb == "uninstall" && zones.len() > 1 && !options.dry_run {
-        return many::uninstall(host, zones);
+    if verb == "uninstall" && (options.delete || zones.len() > 1 && !options.dry_run) {
+        return many::uninstall(host, zones, options.configuration(), options.dry_run);
     }
     many::for_each(verb, zones, |zone, progress| match verb {
         "verify" => {
@@ -203,7 +208,11 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
 /// Returns the zones that can be uninstalled in their present state, and the exit status for the
 /// other zones. Prints an error for each other zone. The verb checks the state again under the
 /// zone's lock.
-fn can_be_uninstalled(host: &Host, zones: &[ZoneName]) -> (Vec<ZoneName>, u8) {
+fn can_be_uninstalled(
+    host: &Host,
+    zones: &[ZoneName],
+    configuration: Configuration,
+) -> (Vec<ZoneName>, u8) {
     let mut status = cli::status::OK;
     let index = match Index::load(&host.root) {
         Ok(index) => index,
@@ -214,6 +223,9 @@ fn can_be_uninstalled(host: &Host, zones: &[ZoneName]) -> (Vec<ZoneName>, u8) {
     };
     let look = |zone: &ZoneName| -> Result<(), Error> {
         let (state, _) = subject::state(host, index.get(zone)?)?;
+        if configuration == Configuration::Deleted && state == State::Configured {
+            return Ok(());
+        }
         match Verb::Uninstall.admission(state) {
             Admission::Refuse(text) => Err(Error::State(text)),
             Admission::Go | Admission::Already(_) => Ok(()),

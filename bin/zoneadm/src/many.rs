@@ -9,9 +9,10 @@ use cli::progress;
 use host::{Error, Host, parallel};
 use model::ZoneName;
 use zone::clone::{Origin, Prepared, Unknown, prepare, store_all};
+use zone::delete;
 use zone::executor::Outcome;
 use zone::snapshot::Name;
-use zone::uninstall::{self, Admitted};
+use zone::uninstall::{self, Admitted, Configuration};
 
 use crate::outcome::show;
 use crate::report;
@@ -206,17 +207,24 @@ pub fn clone(
     status
 }
 
-/// Uninstalls zones in batches, with two writes of the index for each batch.
-pub fn uninstall(host: &Host, zones: &[ZoneName]) -> u8 {
+/// Uninstalls zones in batches, with two writes of the index for each batch, and deletes their
+/// configurations in the second write if `configuration` says so.
+pub fn uninstall(
+    host: &Host,
+    zones: &[ZoneName],
+    configuration: Configuration,
+    dry_run: bool,
+) -> u8 {
     let status = AtomicU8::new(cli::status::OK);
     let failed = |zone: &ZoneName, error: &Error| {
         status.fetch_max(report::error(zone.as_str(), error), Ordering::Relaxed);
     };
     let count = Progress::of("uninstall", zones.len());
+    let is_single = zones.len() == 1;
     for batch in zones.chunks(ZONES_PER_INDEX_WRITE) {
         let mut subjects = Vec::new();
         for zone in batch {
-            match uninstall::admit(host, zone, false) {
+            match uninstall::admit(host, zone, configuration, dry_run) {
                 Ok(Admitted::Go(subject)) => subjects.push(subject),
                 Ok(Admitted::Over(outcome)) => {
                     status.fetch_max(show(zone, &Ok(outcome)), Ordering::Relaxed);
@@ -231,20 +239,32 @@ pub fn uninstall(host: &Host, zones: &[ZoneName]) -> u8 {
             failed(&first, &error);
             continue;
         }
-        let removed = Mutex::new(Vec::new());
-        parallel::for_each(&subjects, |subject| {
-            match uninstall::remove(host, subject, &mut |_| {}) {
-                Ok(entry) => {
-                    if let Ok(mut removed) = removed.lock() {
-                        removed.push(entry);
-                    }
+        let removed = map_in_parallel(&subjects, |subject| {
+            let zone = subject.zone();
+            let done = uninstall::remove(host, subject, &mut |line| {
+                // Plain lines of many zones would not tell which zone they are about.
+                if is_single {
+                    say(zone, line);
                 }
-                Err(error) => failed(subject.zone(), &error),
+            });
+            if !is_single {
+                count.one_more(zone);
             }
-            count.one_more(subject.zone());
+            done.inspect_err(|error| failed(zone, error)).ok()
         });
-        let removed = removed.into_inner().unwrap_or_default();
-        if let Err(error) = uninstall::store_all(host, removed) {
+        let stored = match configuration {
+            Configuration::Kept => {
+                let entries = removed.into_iter().flatten().flatten();
+                uninstall::store_all(host, entries.collect())
+            }
+            Configuration::Deleted => {
+                let gone = subjects.iter().zip(&removed);
+                let gone = gone.filter(|(_, removed)| removed.is_some());
+                let gone: Vec<_> = gone.map(|(one, _)| (one.zone(), one.lock())).collect();
+                delete::all(&host.root, &gone).map_err(Error::from)
+            }
+        };
+        if let Err(error) = stored {
             failed(&first, &error);
         }
     }

@@ -7,6 +7,7 @@ use lexopt::prelude::*;
 use model::immutable::Access;
 use zone::boot::BootOptions;
 use zone::snapshot::{BadName, Name};
+use zone::uninstall::Configuration;
 
 use crate::{attach, space};
 
@@ -17,6 +18,8 @@ pub(crate) struct Options {
     pub(crate) quiet: bool,
     pub(crate) force: bool,
     pub(crate) create: bool,
+    /// Delete the configuration of each zone that is uninstalled.
+    pub(crate) delete: bool,
     /// Boot again after shutdown.
     pub(crate) again: bool,
     /// The source of a clone, the state for mark, or a snapshot.
@@ -36,6 +39,14 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// Returns the treatment of the configurations of zones that are uninstalled.
+    pub(crate) const fn configuration(&self) -> Configuration {
+        match self.delete {
+            true => Configuration::Deleted,
+            false => Configuration::Kept,
+        }
+    }
+
     /// Parses the snapshot name in the operand, which was checked when the command line was read.
     pub(crate) fn named(&self) -> Result<Name, Error> {
         let name = self.operand.as_deref().unwrap_or_default();
@@ -108,6 +119,7 @@ pub(crate) fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
             Short('q') if verb == "apply" => options.quiet = true,
             Short('r') if verb == "shutdown" => options.again = true,
             Long("create") if verb == "clone" => options.create = true,
+            Long("delete") if verb == "uninstall" => options.delete = true,
             Short('m') if verb == "clone" => {
                 let value = parser.value().map_err(|error| error.to_string())?;
                 if value != "copy" {

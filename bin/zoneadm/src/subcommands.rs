@@ -101,9 +101,13 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "uninstall",
-        form: "uninstall [-F] [-n]",
-        help: "Removes the zone's files. Asks first, unless -F is given.",
-        examples: &["zoneadm -z web1 uninstall -F"],
+        form: "uninstall [--delete] [-F] [-n]",
+        help: "Removes the zone's files. Asks first, unless -F is given.\n\
+               \t--delete  deletes the configuration, too; also takes configured zones",
+        examples: &[
+            "zoneadm -z web1 uninstall -F",
+            "zoneadm -z 'web[1-50]' uninstall --delete -F",
+        ],
     },
     Subcommand {
         name: "move",

@@ -505,21 +505,7 @@ impl Backing for Stored {
             lock::forget(&self.root, zone, &held)?;
             return Err(store::Error::NoSuchZone(zone.clone()).into());
         }
-        if state.is_some() {
-            let zonepath = self.index()?.find(zone).map(|entry| entry.zonepath.clone());
-            index::update(&self.root, |index| {
-                index.remove(zone);
-                Ok::<(), store::Error>(())
-            })?;
-            // The rest of a zonepath whose zone went to another host. The zone is deleted all the
-            // same: `zoneadm check` shows a rest that stays.
-            if let Some(zonepath) = zonepath {
-                let _ = subject::away::clear_gone(&self.root.path(&zonepath));
-            }
-        }
-        let ports = xml::remove(&self.root, zone)?;
-        audit::record_network(&self.root, ports.as_slice(), None);
-        lock::forget(&self.root, zone, &held)?;
+        zone::delete::all(&self.root, &[(zone, &held)])?;
         self.refresh();
         Ok(())
     }

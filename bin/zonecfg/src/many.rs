@@ -1,12 +1,10 @@
 //! `zonecfg -z PATTERN delete -F`: deletes many zones, with one write of the index for each batch.
 
 use cli::select;
-use control::audit;
 use model::{State, ZoneName};
 use store::Root;
-use store::index::{self, Index};
-use store::lock::{self, ZoneLock};
-use store::xml;
+use store::index::Index;
+use store::lock;
 use syntax::Backing;
 
 use crate::backing::{Error, LOCK_RETRY_TIME, Stored, is_in_use};
@@ -53,8 +51,9 @@ fn delete_batch(root: &Root, zones: &[ZoneName], failed: &mut Vec<Error>) {
             false
         }
     });
-    if let Err(error) = forget(root, &held) {
-        failed.push(error);
+    let held: Vec<_> = held.iter().map(|(zone, lock)| (*zone, lock)).collect();
+    if let Err(error) = zone::delete::all(root, &held) {
+        failed.push(error.into());
     }
 }
 
@@ -68,30 +67,6 @@ fn allowed(stored: &mut Stored, zone: &ZoneName) -> Result<(), Error> {
             state,
         }),
     }
-}
-
-/// Removes the zones from the index, and then their files. A zone without an entry in the index does
-/// not exist, so a kill in between leaves only files that `zoneadm check` shows.
-fn forget(root: &Root, zones: &[(&ZoneName, ZoneLock)]) -> Result<(), Error> {
-    if zones.is_empty() {
-        return Ok(());
-    }
-    let mut zonepaths = Vec::new();
-    index::update(root, |index| {
-        let entries = zones.iter().filter_map(|(zone, _)| index.remove(zone));
-        zonepaths = entries.map(|entry| entry.zonepath).collect();
-        Ok::<(), store::Error>(())
-    })?;
-    for zonepath in zonepaths {
-        // `zoneadm check` shows a rest that stays.
-        let _ = subject::away::clear_gone(&root.path(&zonepath));
-    }
-    for (zone, held) in zones {
-        let ports = xml::remove(root, zone)?;
-        audit::record_network(root, ports.as_slice(), None);
-        lock::forget(root, zone, held)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -178,6 +178,7 @@ pub(crate) const ZONEADM: &[Verb] = &[
     manage("verify", &[DRY_RUN], Rest::Nothing),
     // `install` takes no options of the brand, because these name archives and folders of the host.
     manage("install", &[DRY_RUN], Rest::Nothing),
+    // `uninstall` does not take --delete, because only root deletes configurations.
     manage("uninstall", &[DRY_RUN, flag('F')], Rest::Nothing),
     manage(
         "clone",

@@ -3,6 +3,7 @@
 pub mod arrived;
 pub mod assembled;
 pub mod away;
+pub mod deletion;
 pub mod freeze;
 pub mod identity;
 pub mod names;

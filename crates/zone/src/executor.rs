@@ -288,6 +288,8 @@ impl Work<'_> {
             Step::Freeze | Step::BeginCopy { .. } | Step::CompleteCopy { .. } | Step::Thaw => {
                 Err("only for running zones".into())
             }
+            // The zones of a command are deleted together, in one write of the index.
+            Step::DeleteConfiguration => Err("only for the zones of a command together".into()),
             Step::Unpack { root, options } => self.unpack(root, options),
             Step::WriteManifest { path } => self.write_manifest(path, step.to_string(), undo),
             Step::ReleaseZonepath { path } => {

@@ -19,6 +19,7 @@ pub mod boot;
 pub mod check;
 pub mod clone;
 pub mod copy;
+pub mod delete;
 pub mod detach;
 mod disk_merge;
 pub mod environments;

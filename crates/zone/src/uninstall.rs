@@ -1,4 +1,5 @@
-//! `zoneadm uninstall`: removes the root that install or clone made.
+//! `zoneadm uninstall`: removes the root that install or clone made. With `--delete`, the
+//! configurations of the zones are deleted, too.
 
 use std::path::PathBuf;
 
@@ -8,29 +9,54 @@ use model::{Config, State, Verb, ZoneName};
 use store::index::Entry;
 use store::lock::ZoneLock;
 
+use crate::delete;
 use crate::executor::{self, Outcome, Work};
 use host::error::is_full;
 use host::{Error, Host};
 use platform::kind;
+use subject::deletion::Deletion;
 use subject::network::Records;
 use subject::{Start, Subject, identity};
+
+/// The treatment of a zone's configuration after the removal of the zone's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Configuration {
+    /// The configuration stays, and the zone is configured. A configured zone is refused.
+    Kept,
+    /// The configuration is deleted, too. A configured zone has only this to delete.
+    Deleted,
+}
 
 /// A locked zone that is about to be uninstalled.
 #[derive(Debug)]
 pub struct Subjected {
-    entry: Entry,
-    config: Config,
-    was: State,
-    zonepath: PathBuf,
-    _lock: ZoneLock,
+    zone: ZoneName,
+    /// The files to remove; `None` for a configured zone that is deleted.
+    files: Option<Files>,
+    lock: ZoneLock,
 }
 
 impl Subjected {
     /// Returns the name of the zone.
     #[must_use]
     pub const fn zone(&self) -> &ZoneName {
-        &self.entry.name
+        &self.zone
     }
+
+    /// Returns the lock of the zone.
+    #[must_use]
+    pub const fn lock(&self) -> &ZoneLock {
+        &self.lock
+    }
+}
+
+/// The files of a zone, and the facts that their removal needs.
+#[derive(Debug)]
+struct Files {
+    entry: Entry,
+    config: Config,
+    was: State,
+    zonepath: PathBuf,
 }
 
 /// The result of admitting a zone to an uninstall.
@@ -53,12 +79,15 @@ pub fn uninstall(
     dry_run: bool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Outcome, Error> {
-    let subject = match admit(host, zone, dry_run)? {
+    let subject = match admit(host, zone, Configuration::Kept, dry_run)? {
         Admitted::Go(subject) => subject,
         Admitted::Over(outcome) => return Ok(outcome),
     };
-    let plan = plan(&subject);
-    carry_out(host, &subject, &plan, progress, &mut |entry| {
+    let Some(files) = &subject.files else {
+        return Ok(Outcome::Done);
+    };
+    let plan = plan(files, Configuration::Kept);
+    carry_out(host, files, &plan, progress, &mut |entry| {
         let is_mark = entry.state == State::Incomplete;
         match executor::record_now(host, entry) {
             // A full disk is accepted here, because the removal of the zone makes space for the
@@ -71,47 +100,76 @@ pub fn uninstall(
     Ok(Outcome::Done)
 }
 
-/// Admits one of several zones to an uninstall. The caller then calls [`mark_all`], [`remove`] and
-/// [`store_all`].
+/// Admits one of several zones to an uninstall. The caller then calls [`mark_all`], [`remove`], and
+/// [`store_all`] or [`delete::all`].
 ///
 /// # Errors
 /// Fails if the zone does not exist, if its lock is held, or with [`Error::Refused`] if its state
 /// does not allow an uninstall.
-pub fn admit(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Admitted, Error> {
-    let subject = match Subject::admit(host, zone, Verb::Uninstall)? {
-        Start::Go(subject) => subject,
-        Start::Already(notice) => return Ok(Admitted::Over(Outcome::Already(notice))),
-    };
-    let subject = Subjected {
-        config: subject.config(host)?,
-        entry: subject.entry.clone(),
-        was: subject.state,
-        zonepath: subject.zonepath.clone(),
-        _lock: subject.into_lock(),
+pub fn admit(
+    host: &Host,
+    zone: &ZoneName,
+    configuration: Configuration,
+    dry_run: bool,
+) -> Result<Admitted, Error> {
+    let (files, lock) = match configuration {
+        Configuration::Kept => match Subject::admit(host, zone, Verb::Uninstall)? {
+            Start::Go(subject) => Files::of(host, *subject)?,
+            Start::Already(notice) => return Ok(Admitted::Over(Outcome::Already(notice))),
+        },
+        Configuration::Deleted => match Deletion::admit(host, zone)? {
+            Deletion::Installed(subject) => Files::of(host, *subject)?,
+            Deletion::Configured(lock) | Deletion::Unlisted(lock) => (None, lock),
+        },
     };
     if dry_run {
-        let plan = plan(&subject).to_string();
-        return Ok(Admitted::Over(Outcome::Planned(plan)));
+        let plan = files
+            .as_ref()
+            .map_or_else(|| delete::plan(zone), |files| plan(files, configuration));
+        return Ok(Admitted::Over(Outcome::Planned(plan.to_string())));
     }
-    Ok(Admitted::Go(Box::new(subject)))
+    Ok(Admitted::Go(Box::new(Subjected {
+        zone: zone.clone(),
+        files,
+        lock,
+    })))
 }
 
-/// Stores several zones as incomplete in one write of the index.
+impl Files {
+    fn of(host: &Host, subject: Subject) -> Result<(Option<Self>, ZoneLock), Error> {
+        let files = Self {
+            config: subject.config(host)?,
+            entry: subject.entry.clone(),
+            was: subject.state,
+            zonepath: subject.zonepath.clone(),
+        };
+        Ok((Some(files), subject.into_lock()))
+    }
+}
+
+/// Stores several zones as incomplete in one write of the index. Zones without files are left out.
 ///
 /// # Errors
 /// Fails with [`Error::Store`]. No zone has changed then.
 pub fn mark_all(host: &Host, subjects: &[Box<Subjected>]) -> Result<(), Error> {
-    let marked = subjects.iter().map(|subject| Entry {
-        state: State::Incomplete,
-        ..subject.entry.clone()
-    });
-    match executor::record_all(host, marked.collect()) {
+    let files = subjects.iter().filter_map(|subject| subject.files.as_ref());
+    let marked: Vec<Entry> = files
+        .map(|files| Entry {
+            state: State::Incomplete,
+            ..files.entry.clone()
+        })
+        .collect();
+    if marked.is_empty() {
+        return Ok(());
+    }
+    match executor::record_all(host, marked) {
         Err(error) if is_full(&error) => Ok(()),
         other => Ok(other?),
     }
 }
 
-/// Removes the files of a zone that is marked incomplete, and returns the entry for [`store_all`].
+/// Removes the files of a zone that is marked incomplete. Returns the entry for [`store_all`];
+/// `None` for a zone without files.
 ///
 /// # Errors
 /// Fails with [`Error::Step`]. The zone stays incomplete and can be uninstalled again.
@@ -119,16 +177,19 @@ pub fn remove(
     host: &Host,
     subject: &Subjected,
     progress: &mut dyn FnMut(&str),
-) -> Result<Entry, Error> {
-    let mut plan = plan(subject);
+) -> Result<Option<Entry>, Error> {
+    let Some(files) = &subject.files else {
+        return Ok(None);
+    };
+    let mut plan = plan(files, Configuration::Kept);
     // The first step, which marks the zone as incomplete, was already carried out.
     plan.steps.remove(0);
-    let mut after = subject.entry.clone();
-    carry_out(host, subject, &plan, progress, &mut |entry| {
+    let mut after = files.entry.clone();
+    carry_out(host, files, &plan, progress, &mut |entry| {
         after = entry;
         Ok(())
     })?;
-    Ok(after)
+    Ok(Some(after))
 }
 
 /// Stores the uninstalled zones as configured in one write of the index.
@@ -141,7 +202,7 @@ pub fn store_all(host: &Host, removed: Vec<Entry>) -> Result<(), Error> {
 
 fn carry_out(
     host: &Host,
-    subject: &Subjected,
+    subject: &Files,
     plan: &ZonePlan,
     progress: &mut dyn FnMut(&str),
     record: &mut dyn FnMut(Entry) -> Result<(), store::Error>,
@@ -173,7 +234,7 @@ fn carry_out(
     Ok(())
 }
 
-fn plan(subject: &Subjected) -> ZonePlan {
+fn plan(subject: &Files, configuration: Configuration) -> ZonePlan {
     let path = subject.zonepath.clone();
     ZonePlan {
         zone: subject.entry.name.clone(),
@@ -187,13 +248,14 @@ fn plan(subject: &Subjected) -> ZonePlan {
                 Step::DestroyDataset { path: path.clone() },
             ];
             steps.extend(kind::of(&subject.config).steps_beside_root(path.clone()));
-            steps.extend([
-                Step::RemoveZonepath { path },
-                Step::Record {
+            steps.push(Step::RemoveZonepath { path });
+            steps.push(match configuration {
+                Configuration::Kept => Step::Record {
                     state: State::Configured,
                     uuid: None,
                 },
-            ]);
+                Configuration::Deleted => Step::DeleteConfiguration,
+            });
             steps
         },
     }

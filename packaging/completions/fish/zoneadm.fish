@@ -130,6 +130,7 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' -c 'gives each clone settings for its first boot, as install does'
             printf '%s\t%s\n' -m 'how the files are copied'
         case uninstall
+            printf '%s\t%s\n' --delete 'deletes the configuration, too; also takes configured zones'
             printf '%s\t%s\n' -F 'do not ask'
             printf '%s\t%s\n' -n 'show what would be done'
         case move

@@ -216,6 +216,10 @@ fn commands_outside_the_table_are_refused() {
         "zoneadm -z web install /etc/shadow",
         "zoneadm -z web install -- -a /etc/shadow",
         "zoneadm -z web clone --create master",
+        // Only root deletes configurations, whatever the auths of the user.
+        "zoneadm -z web uninstall --delete",
+        "zoneadm -z web uninstall -F --delete",
+        "zoneadm -z web uninstall --delete -n",
         "zoneadm -z web clone -m move master",
         "zoneadm -z web clone -c /etc master",
         "zoneadm -z web clone",

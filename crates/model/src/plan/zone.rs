@@ -287,6 +287,8 @@ pub enum Step {
         /// The UUID of the zone; `None` if a zone in the new state has no UUID.
         uuid: Option<Uuid>,
     },
+    /// Removes the zone from the index, and then its configuration.
+    DeleteConfiguration,
     /// Copies the content of an archive or a folder of the host into an empty root.
     Unpack {
         /// The root of the zone's dataset.
@@ -511,6 +513,7 @@ impl fmt::Display for Step {
             }
             Self::RemoveZonepath { path } => write!(f, "remove {}", path.display()),
             Self::Record { state, .. } => write!(f, "store state {state}"),
+            Self::DeleteConfiguration => f.write_str("delete the configuration"),
             Self::Unpack { root, options } => {
                 write!(f, "unpack {} into {}", options.join(" "), root.display())
             }
