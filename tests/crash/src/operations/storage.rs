@@ -51,6 +51,31 @@ fn delete_web(bench: &Bench) {
     bench.host.zonecfg(&["-z", "web", "delete -F"]).quiet();
 }
 
+/// Expects that each zone exists completely or is incomplete or deleted, and that the same command
+/// deletes both zones and their files.
+fn deleted(bench: &Bench) {
+    let host = &bench.host;
+    let has = |zone: &str| host.rows().iter().any(|row| row.name == zone);
+    if has("web") {
+        let state = settled(host, "web", &["incomplete", "installed"]);
+        if state == "installed" {
+            assert_eq!(content(host, "web", "var/word"), "one");
+        }
+    }
+    if has("new") {
+        settled(host, "new", &["configured"]);
+    }
+    for zone in ["web", "new"] {
+        let ran = again(host, zone, &["uninstall", "--delete", "-F"]);
+        let is_gone = ran.err.contains("No such zone configured");
+        assert!(ran.code() == Some(0) || is_gone, "{ran:?}");
+        assert!(!has(zone), "zone {zone} is still in the index");
+        for path in [format!("/etc/zones/{zone}.xml"), format!("/zones/{zone}")] {
+            assert!(!host.path(&path).exists(), "{path} is left");
+        }
+    }
+}
+
 /// Creates a clone with more layers than a merge keeps.
 fn deep(bench: &Bench) {
     bench.host.clone_from("master", "web");
@@ -216,6 +241,20 @@ pub(super) fn all() -> Vec<Operation> {
                 assert_eq!(bench.host.state("web"), "configured");
             },
             end: delete_web,
+        },
+        Operation {
+            name: "uninstall-delete",
+            who: &[Who::Command],
+            most: usize::MAX,
+            bench: Bench::with_master,
+            // Zone "new" has a configuration only.
+            begin: |bench| {
+                cloned(bench);
+                bench.host.configure("new", "");
+            },
+            command: |bench| bench.zoneadm(&["-z", "new", "uninstall", "--delete", "-F"]),
+            after: deleted,
+            end: |_| {},
         },
         Operation {
             name: "snapshot",
