@@ -68,7 +68,7 @@ pub fn prepare(options: &Options) -> Result<Roots> {
         std::fs::copy(&from, bin.join(name)).with_context(|| from.display().to_string())?;
     }
 
-    if options.tools.iter().any(|tool| tool == "zones") {
+    if options.tools.iter().any(|tool| tool.starts_with("zones")) {
         let root = zones_root(options);
         std::fs::create_dir_all(&root)?;
         for (program, words) in [("zonecfg", "create"), ("zoneadm", "install")] {

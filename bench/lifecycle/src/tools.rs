@@ -21,7 +21,10 @@ pub fn make(options: &Options, roots: &Roots) -> Result<Vec<Box<dyn Tool>>> {
     let mut tools: Vec<Box<dyn Tool>> = Vec::new();
     for name in &options.tools {
         tools.push(match name.as_str() {
-            "zones" => Box::new(zones::Zones::new(options)),
+            "zones" => Box::new(zones::Zones::new(options, zones::Removal::OneCommand)),
+            "zones-two-commands" => {
+                Box::new(zones::Zones::new(options, zones::Removal::TwoCommands))
+            }
             "lxc" => Box::new(lxc::Lxc::new(options, roots)),
             "crun" => Box::new(crun::Crun::new(options, roots)),
             "floor" => Box::new(floor::Floor::new(options, roots)?),

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use lifecycle::lane::{Call, Setup};
 use lifecycle::options::Options;
 use lifecycle::root;
-use lifecycle::tools::zones::Zones;
+use lifecycle::tools::zones::{Removal, Zones};
 use lifecycle::tools::{Step, Tool};
 
 /// The link of the host over which the zones' addresses are reached.
@@ -23,7 +23,7 @@ pub struct Addressed {
 impl Addressed {
     pub fn new(options: &Options) -> Self {
         Self {
-            zones: Zones::new(options),
+            zones: Zones::new(options, Removal::TwoCommands),
             programs: options.scratch.join("bin"),
             root: root::zones_root(options),
         }

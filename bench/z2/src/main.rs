@@ -22,7 +22,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use lifecycle::root;
-use lifecycle::tools::zones::Zones;
+use lifecycle::tools::zones::{Removal, Zones};
 
 use addressed::Addressed;
 use fleet::{Contestant, Fleet};
@@ -42,7 +42,7 @@ fn main() -> Result<()> {
         ..Results::default()
     };
 
-    let ours = Contestant::ours(Box::new(Zones::new(&common)), &common);
+    let ours = Contestant::ours(Box::new(Zones::new(&common, Removal::TwoCommands)), &common);
     // One run without a measurement: it seals the master, and reads the programs into the page
     // cache.
     Fleet::new(&ours, "warm", 2, options.window()).life()?;

@@ -9,9 +9,19 @@ use crate::lane::Call;
 use crate::options::Options;
 use crate::root;
 
+/// The commands that remove a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// `zoneadm uninstall --delete`
+    OneCommand,
+    /// `zoneadm uninstall`, and then `zonecfg delete`
+    TwoCommands,
+}
+
 /// Our own commands.
 #[derive(Debug)]
 pub struct Zones {
+    removal: Removal,
     programs: PathBuf,
     root: PathBuf,
     daemon: PathBuf,
@@ -20,9 +30,10 @@ pub struct Zones {
 impl Zones {
     /// For this run.
     #[must_use]
-    pub fn new(options: &Options) -> Self {
+    pub fn new(options: &Options, removal: Removal) -> Self {
         let programs = options.scratch.join("bin");
         Self {
+            removal,
             root: root::zones_root(options),
             daemon: programs.join("zoneadmd"),
             programs,
@@ -36,7 +47,10 @@ impl Zones {
 
 impl Tool for Zones {
     fn title(&self) -> String {
-        "zones".to_owned()
+        match self.removal {
+            Removal::OneCommand => "zones".to_owned(),
+            Removal::TwoCommands => "zones, removed by two commands".to_owned(),
+        }
     }
 
     fn prepare(&self) -> Result<()> {
@@ -51,6 +65,9 @@ impl Tool for Zones {
             Step::Clone => vec![adm(&["clone", "--create", root::MASTER])],
             Step::Boot => vec![adm(&["boot"])],
             Step::Halt => vec![adm(&["halt"])],
+            Step::Remove if self.removal == Removal::OneCommand => {
+                vec![adm(&["uninstall", "--delete", "-F"])]
+            }
             Step::Remove => vec![
                 adm(&["uninstall", "-F"]),
                 self.call("zonecfg", zone).args(["delete", "-F"]),
