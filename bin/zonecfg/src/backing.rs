@@ -1,5 +1,6 @@
 //! Stored configurations, changed under the zone's lock.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -87,9 +88,10 @@ pub enum Error {
 #[derive(Debug)]
 pub struct Stored {
     root: Root,
-    host_dirs: Vec<&'static str>,
+    /// The host's software directories, which only some commands need.
+    host_dirs: OnceCell<Vec<&'static str>>,
     /// The ZFS pool of the host's root.
-    root_pool: Option<String>,
+    root_pool: OnceCell<Option<String>>,
     /// The index as read for the current command; `None` before the first read.
     index: Option<Index>,
     /// The digest that the first commit of the session must find.
@@ -108,8 +110,8 @@ impl Stored {
     pub fn new(root: Root) -> Self {
         Self {
             root,
-            host_dirs: host::software_dirs(),
-            root_pool: host::root_pool(),
+            host_dirs: OnceCell::new(),
+            root_pool: OnceCell::new(),
             index: None,
             expected: None,
         }
@@ -168,7 +170,7 @@ impl Stored {
 
     /// Returns the configuration with the defaults of this host.
     fn here(&self, config: Config) -> Config {
-        match &self.root_pool {
+        match self.root_pool.get_or_init(host::root_pool) {
             Some(pool) => config.on_root_pool(pool),
             None => config,
         }
@@ -412,7 +414,7 @@ impl Backing for Stored {
 
     fn template(&mut self, template: Option<&str>, zone: &ZoneName) -> Result<Config, Error> {
         let name = template.unwrap_or(template::DEFAULT);
-        let mut config = template::load(&self.root, name, zone, &self.host_dirs, host::cpus())?;
+        let mut config = template::load(&self.root, name, zone, self.host_dirs(), host::cpus())?;
         if template.is_none() && self.has_default_network()? {
             config.add_default_link()?;
         }
@@ -465,7 +467,7 @@ impl Backing for Stored {
     }
 
     fn host_dirs(&self) -> &[&str] {
-        &self.host_dirs
+        self.host_dirs.get_or_init(host::software_dirs)
     }
 
     fn commit(&mut self, change: &Change) -> Result<(), Error> {
