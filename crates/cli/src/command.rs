@@ -154,7 +154,8 @@ pub fn unknown<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Stri
 
 /// Returns the name that is most similar to a word: one letter may differ, or two letters of a long
 /// word. If no name is similar enough, returns the only name that begins with the word.
-fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let names: Vec<&str> = names.into_iter().collect();
     let most = if word.chars().count() < 5 { 1 } else { 2 };
     let near = names.iter().map(|name| (distance(word, name), *name));

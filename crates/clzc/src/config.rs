@@ -1,6 +1,7 @@
 //! The configuration of a zone cluster.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use model::config::{Resource, Value};
 use model::{Config, ZoneName, verify};
@@ -95,6 +96,25 @@ impl ZoneCluster {
             }
         }
         Ok(zone)
+    }
+
+    /// Moves the zonepath, with the properties that name files in it.
+    ///
+    /// # Errors
+    /// Fails if a path is not valid.
+    pub fn relocate(&mut self, zonepath: &Path) -> Result<(), model::config::Error> {
+        let from = self.base.get("zonepath").to_owned();
+        for node in &mut self.nodes {
+            let mut moved = node.config.clone();
+            moved.set_zonepath(&from)?;
+            moved.relocate(zonepath)?;
+            // A node has resources only.
+            node.config = Config::new(self.base.name().clone());
+            for resource in moved.resources() {
+                node.config.add(resource.clone())?;
+            }
+        }
+        self.base.relocate(zonepath)
     }
 
     /// Returns the problems that need no host to be found, each as a line.
@@ -319,6 +339,29 @@ end
             read(&text).problems(),
             ["node host3: address 10.66.0.61: node host1 has it already"]
         );
+    }
+
+    #[test]
+    fn files_in_the_zonepath_move_with_it() {
+        let device = |name: &str| {
+            format!("add device\nset match={name}\nset storage=file:///zones/pg/{name}.img\nend\n")
+        };
+        let text = THREE
+            .replacen("add node\n", &format!("{}add node\n", device("disk1")), 1)
+            .replacen(
+                "set hostname=pg2\n",
+                &format!("set hostname=pg2\n{}", device("disk2")),
+                1,
+            );
+        let mut cluster = read(&text);
+        cluster.relocate("/tank/pg".as_ref()).unwrap();
+        let moved = read(
+            &text
+                .replace("/zones/%{zonename}", "/tank/pg")
+                .replace("/zones/pg/", "/tank/pg/"),
+        );
+        assert_eq!(cluster, moved);
+        assert!(cluster.relocate("tank".as_ref()).is_err());
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! | `fence` | the fence requests of a zone about other nodes of its zone cluster |
 //! | `report` | the view of one host, and the choice of the newest configuration |
 //! | `remote` | commands for hosts, and their outcomes |
+//! | `revision` | the releases of programs on the hosts |
 //! | `ring` | the configuration of corosync in the zones |
 //! | `show` | tables |
 
@@ -23,6 +24,7 @@ mod fence;
 mod memory;
 mod remote;
 mod report;
+mod revision;
 mod ring;
 mod shell;
 mod show;
@@ -34,6 +36,7 @@ pub use fence::{FenceAction, FenceRefused, FenceRequest, Power};
 pub use memory::{NoTemplates, Templates, read_script};
 pub use remote::{Order, Outcome, Remote, Stream, everywhere, quoted};
 pub use report::{Conflict, HostReport, Newest, Reported, newest};
+pub use revision::{Revision, release_of, revision_table};
 pub use ring::{CONFIG_FILE, KEY_FILE, ring};
 pub use shell::{Shell, Step};
 pub use show::{Row, list_of, status_json, status_table};

@@ -23,6 +23,9 @@ pub struct HostReport {
     /// Status of the zone in its ring; `None` if the zone does not run or has no ring.
     #[serde(default)]
     pub quorate: Option<bool>,
+    /// The host has the configuration of its file, and its zone has not taken it yet.
+    #[serde(default)]
+    pub pending: bool,
 }
 
 impl HostReport {
@@ -194,12 +197,16 @@ mod tests {
             state: "running".to_owned(),
             brand: "native".to_owned(),
             quorate: Some(true),
+            pending: true,
             version: Some(Version {
                 generation: 3,
                 digest: "ab".to_owned(),
             }),
         };
         assert_eq!(HostReport::read(&report.text()).unwrap(), report);
+        // The report of a host whose release has no such field.
+        let older = report.text().replace(",\"pending\":true", "");
+        assert!(!HostReport::read(&older).unwrap().pending && older != report.text());
         assert!(HostReport::read("{").is_err() && HostReport::read("").is_err());
     }
 }

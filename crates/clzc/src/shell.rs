@@ -131,6 +131,17 @@ impl<T: Templates + Clone, C: Console> Shell<T, C> {
         Step::Go
     }
 
+    /// Sets a property of the zone cluster.
+    pub fn set(&mut self, property: &str, value: &str) {
+        let set = Command::Set {
+            force: false,
+            property: property.to_owned(),
+            value: Value::Simple(value.to_owned()),
+        };
+        // It only leads on to the next command.
+        let _ = self.execute(set);
+    }
+
     /// Ends the shell as `exit` does, at the end of the input.
     pub fn finish(&mut self) -> Step {
         if self.in_resource() || self.open.is_some() {
@@ -444,6 +455,66 @@ mod tests {
         };
         assert_eq!(cluster.hosts(), ["host1", "host2"]);
         assert_eq!(cluster.nodes[1].hostname, "db2");
+    }
+
+    /// Sets properties as `clzonecluster set` does; `hosts` are those of `-n`. Returns what is printed, and the end.
+    fn set(hosts: &[&str], values: &[(&str, &str)]) -> (String, Step) {
+        let record = Record::default();
+        let (name, stored) = ("pg".parse().unwrap(), Some(whole(THREE)));
+        let mut shell = Shell::new(&name, stored, Mode::File, NoTemplates, record.clone());
+        for (property, value) in values {
+            match hosts {
+                [] => shell.set(property, value),
+                some => shell.set_of_nodes(some, property, value),
+            }
+        }
+        let end = shell.finish();
+        let text = record.0.borrow().clone();
+        (text, end)
+    }
+
+    #[test]
+    fn several_properties_make_one_configuration() {
+        let (text, end) = set(&[], &[("cpu-shares", "7"), ("autoboot", "true")]);
+        assert_eq!(text, "");
+        let Step::Exit(Some(cluster)) = end else {
+            panic!("expected a configuration to store: {end:?}");
+        };
+        let zone = cluster.zone_of(&cluster.nodes[2]).unwrap();
+        assert_eq!(zone.get("autoboot"), "true");
+        assert!(syntax::info::all(&zone).contains("cpu-shares: 7"));
+        assert_eq!(set(&[], &[("autoboot", "false")]).1, Step::Exit(None));
+    }
+
+    #[test]
+    fn a_property_of_some_nodes_is_set_with_the_same_checks() {
+        let (text, end) = set(&["host2"], &[("hostname", "db2")]);
+        assert_eq!(text, "");
+        let Step::Exit(Some(cluster)) = end else {
+            panic!("expected a configuration to store: {end:?}");
+        };
+        let names: Vec<&str> = cluster
+            .nodes
+            .iter()
+            .map(|one| one.hostname.as_str())
+            .collect();
+        assert_eq!(names, ["pg1", "db2", "pg3"]);
+        // Two nodes have the same name, a value that is no name, and a property that a node does not have.
+        for (hosts, property, value) in [
+            (&["host1", "host2"][..], "hostname", "db"),
+            (&["host2"], "hostname", "pg3"),
+            (&["host2"], "physical-host", "host1"),
+            (&["host2"], "hostname", "-x"),
+            (&["host2"], "hostname", ""),
+            (&["host2"], "autoboot", "true"),
+        ] {
+            let (text, end) = set(hosts, &[(property, value)]);
+            assert!(text.starts_with("! "), "{property}={value}: {text}");
+            assert!(
+                !matches!(end, Step::Exit(Some(_))),
+                "{property}={value}: {end:?}"
+            );
+        }
     }
 
     #[test]

@@ -178,6 +178,7 @@ mod tests {
             state: state.to_owned(),
             brand: brand.to_owned(),
             quorate,
+            pending: false,
             version: None,
         })
     }

@@ -118,6 +118,17 @@ impl<T: Templates + Clone, C: Console> Shell<T, C> {
         self.open = Some(open);
     }
 
+    /// Sets a property of the nodes on these hosts.
+    pub fn set_of_nodes(&mut self, hosts: &[&str], property: &str, value: &str) {
+        for place in 0..self.nodes.len() {
+            let mut node = self.nodes[place].clone();
+            if hosts.contains(&node.physical_host.as_str()) {
+                self.set_of_node(&mut node, property, Value::Simple(value.to_owned()));
+                self.nodes[place] = node;
+            }
+        }
+    }
+
     fn set_of_node(&mut self, node: &mut Node, property: &str, value: Value) {
         let field = match property {
             "physical-host" => &mut node.physical_host,
