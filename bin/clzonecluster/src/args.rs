@@ -11,12 +11,15 @@ usage: clzonecluster configure [-f FILE] NAME
        clzonecluster boot [-w | -W] [-n HOST,...] {+ | NAME...}
        clzonecluster install [-n HOST,...] [-a ARCHIVE | -d FOLDER | -i IMAGE] [-x OPTION] NAME
        clzonecluster clone -Z TARGET [-n HOST,...] [-m copy] SOURCE
+       clzonecluster set -p NAME=VALUE... [-n HOST,...] {+ | NAME...}
+       clzonecluster move -f ZONEPATH [-n HOST,...] NAME
        clzonecluster apply [-n HOST,...] [-d] [--from HOST] {+ | NAME...}
        clzonecluster uninstall [-F] [-n HOST,...] {+ | NAME...}
        clzonecluster delete [-F] NAME
        clzonecluster status [-j] [+ | NAME...]
        clzonecluster list | show [+ | NAME...]
        clzonecluster export [-f FILE] NAME
+       clzonecluster show-rev [-v]
 
 Zone clusters: one zone of the same name on each of several hosts, which form a cluster of their own.
 Runs on any host that knows the zone cluster, and acts on all of its hosts by ssh. + means all zone
@@ -24,6 +27,11 @@ clusters. The command clzc is the same.
 
   configure  change the configuration with a shell, or from FILE (- is standard input), and give it
              to every host: 'create', 'add node', 'commit'; see zonecfg(8)
+  set        set properties of all nodes, or with -n of these nodes (hostname, physical-host): all of
+             them in one commit, or none
+  move       change the zonepath, and move the files of each halted zone there. A host that is down
+             moves its zone when it is back, at the next command
+    -n       only these hosts now, and the others at the next command
   verify     check on each host that the zone can run there
   install    install the zone of each node; FOLDER, ARCHIVE and IMAGE are on each host
   clone      install the configured zone cluster TARGET as a copy of the halted SOURCE
@@ -39,6 +47,7 @@ clusters. The command clzc is the same.
   status     the state of each node; -j as JSON
   list       the names; show: the configuration
   export     the commands that recreate the configuration
+  show-rev   the release of the programs on each host; -v: also of corosync and pacemaker
   -n         only on these hosts
 
 Exit status: 0 done, 3 wrong command line or configuration, 6 not root, 35 a host does not answer (the
@@ -47,6 +56,7 @@ others are done), 36 no such zone cluster or node, 37 failed or refused on a hos
 example: clzonecluster configure pg
          clzonecluster install pg && clzonecluster boot pg
          clzonecluster halt -n host2 pg
+         clzonecluster set -p autoboot=true -p cpu-shares=20 pg
 ";
 
 /// Verbs of the command line.
@@ -82,6 +92,12 @@ pub enum Verb {
     Show,
     /// `export`.
     Export,
+    /// `set`.
+    Set,
+    /// `move`.
+    Move,
+    /// `show-rev`.
+    ShowRev,
 }
 
 const VERBS: &[(&str, Verb)] = &[
@@ -100,6 +116,9 @@ const VERBS: &[(&str, Verb)] = &[
     ("list", Verb::List),
     ("show", Verb::Show),
     ("export", Verb::Export),
+    ("set", Verb::Set),
+    ("move", Verb::Move),
+    ("show-rev", Verb::ShowRev),
 ];
 
 /// The zone clusters of a command.
@@ -131,8 +150,12 @@ pub struct Request {
     pub names: Names,
     /// The hosts of `-n`; empty for all.
     pub hosts: Vec<String>,
-    /// The file of `-f`.
+    /// The file of `-f`; the zonepath of `move`.
     pub file: Option<String>,
+    /// The properties of `-p`, with their values.
+    pub values: Vec<(String, String)>,
+    /// `-v` of `show-rev`.
+    pub verbose: bool,
     /// `-F`.
     pub force: bool,
     /// `-d` of `apply`.
@@ -155,7 +178,7 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
     let mut words: Vec<String> = Vec::new();
     let mut options: Vec<(&str, String)> = Vec::new();
     while let Some(argument) = parser.next()? {
-        let takes = |letter: char| "nfadixZm".contains(letter);
+        let takes = |letter: char| "nfadixZmp".contains(letter);
         match argument {
             Short('?' | 'h') | Long("help") => return Ok(None),
             Long(option @ ("local" | "fence")) if words.is_empty() && options.is_empty() => {
@@ -170,6 +193,7 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
             }
             Long("from") => options.push(("from", parser.value()?.string()?)),
             Short('F') => options.push(("F", String::new())),
+            Short('v') => options.push(("v", String::new())),
             Short('j') => options.push(("j", String::new())),
             Short('w') => options.push(("-w", String::new())),
             Short('W') => options.push(("-W", String::new())),
@@ -180,6 +204,7 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
                 let name = match letter {
                     'n' => "n",
                     'f' => "f",
+                    'p' => "p",
                     'a' => "-a",
                     'd' => "-d",
                     'i' => "-i",
@@ -208,6 +233,9 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
         Verb::Delete => &["F"],
         Verb::Status => &["j"],
         Verb::List | Verb::Show => &[],
+        Verb::Set => &["n", "p"],
+        Verb::Move => &["n", "f"],
+        Verb::ShowRev => &["v"],
     };
     if let Some((option, _)) = options.iter().find(|(option, _)| !allowed.contains(option)) {
         bail!("{word}: takes no option {}", option.trim_start_matches('-'));
@@ -225,6 +253,12 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
             .transpose()?
             .unwrap_or_default(),
         file: of("f"),
+        values: options
+            .iter()
+            .filter(|(option, _)| *option == "p")
+            .map(|(_, text)| value(text))
+            .collect::<anyhow::Result<_>>()?,
+        verbose: of("v").is_some(),
         force: of("F").is_some(),
         dry: of("dry").is_some(),
         json: of("j").is_some(),
@@ -239,6 +273,12 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
     if *verb == Verb::Boot && request.passed.len() > 1 {
         bail!("boot: expected only one of -w and -W");
     }
+    if *verb == Verb::Set && request.values.is_empty() {
+        bail!("set: expected -p NAME=VALUE");
+    }
+    if *verb == Verb::Move && request.file.is_none() {
+        bail!("move: expected -f ZONEPATH: the new zonepath");
+    }
     if *verb == Verb::Clone && request.target.is_none() {
         bail!("clone: expected -Z TARGET: the zone cluster that is installed");
     }
@@ -248,10 +288,11 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
 fn names(verb: Verb, word: &str, words: &[String]) -> anyhow::Result<Names> {
     let one = matches!(
         verb,
-        Verb::Configure | Verb::Install | Verb::Clone | Verb::Delete | Verb::Export
+        Verb::Configure | Verb::Install | Verb::Clone | Verb::Delete | Verb::Export | Verb::Move
     );
-    let may_be_none = matches!(verb, Verb::Status | Verb::List | Verb::Show);
+    let may_be_none = matches!(verb, Verb::Status | Verb::List | Verb::Show | Verb::ShowRev);
     match words {
+        [_, ..] if verb == Verb::ShowRev => bail!("{word}: takes no zone cluster"),
         [] if may_be_none => return Ok(Names::All),
         [all] if all == "+" && !one => return Ok(Names::All),
         [] => bail!("{word}: expected the name of a zone cluster"),
@@ -260,6 +301,15 @@ fn names(verb: Verb, word: &str, words: &[String]) -> anyhow::Result<Names> {
     }
     let names: Result<_, _> = words.iter().map(|name| name.parse()).collect();
     Ok(Names::These(names?))
+}
+
+/// Reads NAME=VALUE.
+fn value(text: &str) -> anyhow::Result<(String, String)> {
+    let (name, value) = text
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .with_context(|| format!("-p {text}: expected NAME=VALUE"))?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn host(name: &str) -> anyhow::Result<String> {
@@ -315,6 +365,30 @@ mod tests {
     }
 
     #[test]
+    fn reads_several_properties() {
+        let found = request(&[
+            "set",
+            "-p",
+            "autoboot=true",
+            "-p",
+            "bootargs=a=b",
+            "pg",
+            "db",
+        ]);
+        let values = [("autoboot", "true"), ("bootargs", "a=b")];
+        assert_eq!(
+            found.values,
+            values.map(|(a, b)| (a.to_owned(), b.to_owned()))
+        );
+        let found = request(&["move", "-f", "/tank/pg", "-n", "host1", "pg"]);
+        assert_eq!(
+            (found.file.as_deref(), found.hosts.len()),
+            (Some("/tank/pg"), 1)
+        );
+        assert!(request(&["show-rev", "-v"]).verbose && !request(&["show-rev"]).verbose);
+    }
+
+    #[test]
     fn reads_local_words_as_they_are() {
         let words = ["--local", "install", "pg", "host1", "-i", "debian"];
         let rest = ["host1", "-i", "debian"].map(str::to_owned).to_vec();
@@ -332,7 +406,14 @@ mod tests {
 
     #[test]
     fn refuses_wrong_command_lines() {
-        let wrong: [&[&str]; 16] = [
+        let wrong: [&[&str]; 23] = [
+            &["set", "pg"],
+            &["set", "-p", "autoboot", "pg"],
+            &["set", "-p", "=true", "pg"],
+            &["set", "-p", "autoboot=true"],
+            &["move", "pg"],
+            &["move", "-f", "/tank/pg", "+"],
+            &["show-rev", "pg"],
             &["boot", "-w", "-W", "pg"],
             &["ready", "-w", "pg"],
             &["list", "-j"],

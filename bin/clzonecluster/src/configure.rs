@@ -20,7 +20,7 @@ const MAX_INPUT: u64 = 4 << 20;
 
 /// The templates of this host.
 #[derive(Clone)]
-struct HostTemplates(Vec<&'static str>);
+pub struct HostTemplates(pub Vec<&'static str>);
 
 impl Templates for HostTemplates {
     fn template(&self, name: Option<&str>, zone: &ZoneName) -> Option<Config> {
@@ -35,7 +35,7 @@ impl Templates for HostTemplates {
 }
 
 /// Returns the directories of software that are real directories on this host: only /usr where /usr is merged.
-fn software_dirs() -> Vec<&'static str> {
+pub fn software_dirs() -> Vec<&'static str> {
     let all = [
         "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
     ];
@@ -44,7 +44,7 @@ fn software_dirs() -> Vec<&'static str> {
 }
 
 /// Standard output and standard error. The number of the line is known if a file is read.
-struct Terminal(Option<Rc<Cell<usize>>>);
+pub struct Terminal(pub Option<Rc<Cell<usize>>>);
 
 impl Console for Terminal {
     fn print(&mut self, text: &str) {
@@ -77,12 +77,7 @@ impl Console for Terminal {
 /// Runs the shell, or the commands of a file.
 pub fn configure(ssh: &Ssh, name: &ZoneName, request: &Request) -> Result<u8, Fault> {
     let world = World::look(ssh, name, &[])?;
-    let mut session = Session {
-        ssh,
-        name,
-        known: world.document.clone(),
-        status: 0,
-    };
+    let mut session = Session::new(ssh, name, world.document.clone());
     let stored = world.document.and_then(|document| document.cluster);
     let templates = HostTemplates(software_dirs());
     let file = request.file.as_deref();
@@ -112,12 +107,48 @@ pub fn configure(ssh: &Ssh, name: &ZoneName, request: &Request) -> Result<u8, Fa
     session.run_text(shell, &text, &line)
 }
 
-struct Session<'a> {
+/// A change of the configuration.
+pub struct Session<'a> {
     ssh: &'a Ssh,
     name: &'a ZoneName,
     /// The configuration on which the changes are based.
     known: Option<Document>,
-    status: u8,
+    /// The exit status so far.
+    pub status: u8,
+    /// The files of installed zones move with the zonepath.
+    moves: bool,
+    /// The hosts that take the configuration now; `None` for all.
+    only: Option<Vec<String>>,
+}
+
+impl<'a> Session<'a> {
+    /// Returns a change of a configuration that is stored, or of none.
+    pub fn new(ssh: &'a Ssh, name: &'a ZoneName, known: Option<Document>) -> Self {
+        Self {
+            ssh,
+            name,
+            known,
+            status: 0,
+            moves: false,
+            only: None,
+        }
+    }
+
+    /// Allows a new zonepath for installed zones.
+    pub fn moving(self) -> Self {
+        Self {
+            moves: true,
+            ..self
+        }
+    }
+
+    /// Has only these hosts take the configuration now. The others take it with the next command.
+    pub fn only_now(self, hosts: Vec<String>) -> Self {
+        Self {
+            only: Some(hosts),
+            ..self
+        }
+    }
 }
 
 impl Session<'_> {
@@ -188,7 +219,7 @@ impl Session<'_> {
     }
 
     /// Gives every host the configuration as the next generation.
-    fn commit(&mut self, cluster: &ZoneCluster) -> Result<(), Fault> {
+    pub fn commit(&mut self, cluster: &ZoneCluster) -> Result<(), Fault> {
         let name = self.name;
         let world = World::look(self.ssh, name, &cluster.hosts())?;
         if world.document != self.known {
@@ -207,6 +238,13 @@ impl Session<'_> {
                 continue;
             };
             let state = report.state.as_str();
+            let is_moved = before.is_some_and(|one| one.base.zonepath() != cluster.base.zonepath());
+            if is && is_moved && !self.moves && !matches!(state, "" | "configured") {
+                return Err(Fault::failed(format!(
+                    "{host}: zone {name} is {state}, and its files are at the former zonepath: clzonecluster move -f {} {name}",
+                    cluster.base.zonepath().display()
+                )));
+            }
             if is && !was && !state.is_empty() {
                 let text = format!(
                     "{host}: zone {name} exists already ({state}): delete it, or use another name"
@@ -232,16 +270,28 @@ impl Session<'_> {
             key,
             cluster: Some(cluster.clone()),
         };
-        self.status = self
-            .status
-            .max(spread(self.ssh, name, &document, &world.reports));
+        self.status = self.status.max(spread(
+            self.ssh,
+            name,
+            &document,
+            &world.reports,
+            self.only.as_deref(),
+        ));
         self.known = Some(document);
         Ok(())
     }
 }
 
 /// Gives the hosts that answer a configuration, and prints those that do not. Returns the exit status.
-fn spread(ssh: &Ssh, name: &ZoneName, document: &Document, reports: &[(String, Reported)]) -> u8 {
+/// With `only`, these hosts take it now, and the others at the next command.
+fn spread(
+    ssh: &Ssh,
+    name: &ZoneName,
+    document: &Document,
+    reports: &[(String, Reported)],
+    only: Option<&[String]>,
+) -> u8 {
+    let is_later = |host: &String| only.is_some_and(|hosts| !hosts.contains(host));
     let mut status = 0;
     for (host, report) in reports {
         if let Reported::Down(why) = report {
@@ -250,9 +300,16 @@ fn spread(ssh: &Ssh, name: &ZoneName, document: &Document, reports: &[(String, R
                 document.generation
             );
             status = UNREACHABLE;
+        } else if is_later(host) {
+            println!(
+                "{host}: takes generation {} with the next command",
+                document.generation
+            );
         }
     }
-    let here = reports.iter().filter(|(_, report)| report.here().is_some());
+    let here = reports
+        .iter()
+        .filter(|(host, report)| report.here().is_some() && !is_later(host));
     let here: Vec<String> = here.map(|(host, _)| host.clone()).collect();
     match give(ssh, name, document, &here).is_empty() {
         true => status,
@@ -285,7 +342,7 @@ pub fn take_from(ssh: &Ssh, name: &ZoneName, host: &str) -> Result<u8, Fault> {
         .max()
         .unwrap_or(0);
     document.generation = highest.max(document.generation) + 1;
-    Ok(spread(ssh, name, &document, &reports))
+    Ok(spread(ssh, name, &document, &reports, None))
 }
 
 /// Deletes a zone cluster.
@@ -313,7 +370,7 @@ pub fn delete(ssh: &Ssh, name: &ZoneName, force: bool) -> Result<u8, Fault> {
     };
     document.cluster = None;
     document.generation += 1;
-    let status = spread(ssh, name, &document, &world.reports);
+    let status = spread(ssh, name, &document, &world.reports, None);
     if status == 0 {
         // No host is left that could bring it back.
         let hosts: Vec<String> = world.reports.iter().map(|(host, _)| host.clone()).collect();

@@ -19,7 +19,7 @@ const MAX_BYTES: u64 = 4 << 20;
 const CONFIG_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for the zone to tell of its ring. The root of the zone is not trusted.
 const RING_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for an installation.
+/// Time for an installation, and for a move to another file system.
 const INSTALL_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
 
 /// The files of zone clusters on this host.
@@ -34,6 +34,21 @@ impl Files {
 
     fn path(&self, name: &ZoneName) -> PathBuf {
         self.0.join(format!("{name}.cfg"))
+    }
+
+    /// Returns the path of the mark of a configuration that the zone has not taken yet.
+    fn mark(&self, name: &ZoneName) -> PathBuf {
+        self.0.join(format!("{name}.pending"))
+    }
+
+    /// Returns true if the zone has not taken the stored configuration yet.
+    pub fn is_pending(&self, name: &ZoneName) -> bool {
+        self.mark(name).exists()
+    }
+
+    /// Notes that the zone has taken the stored configuration.
+    pub fn taken(&self, name: &ZoneName) -> anyhow::Result<()> {
+        Ok(store::atomic::remove(&self.mark(name))?)
     }
 
     /// Returns the text of the file, or `None` if there is none.
@@ -76,6 +91,8 @@ impl Files {
                 new.generation
             );
         }
+        // Before the file: if this host dies before its zone has taken the configuration, the next command finds the mark.
+        store::atomic::write(&self.mark(name), b"", 0o600)?;
         Ok(store::atomic::write(
             &self.path(name),
             document.text().as_bytes(),
@@ -91,6 +108,7 @@ impl Files {
                 "zone cluster {name}: it is not deleted"
             );
         }
+        self.taken(name)?;
         Ok(store::atomic::remove(&self.path(name))?)
     }
 
@@ -219,6 +237,7 @@ fn report(files: &Files, name: &ZoneName) -> anyhow::Result<HostReport> {
         state,
         brand,
         quorate,
+        pending: files.is_pending(name),
     })
 }
 
@@ -243,25 +262,80 @@ fn apply(files: &Files, name: &ZoneName, host: &str) -> anyhow::Result<()> {
         .as_ref()
         .and_then(|cluster| Some((cluster, cluster.node(host)?)));
     let Some((cluster, node)) = node else {
-        return match state.as_str() {
-            "" => Ok(()),
-            "configured" => zonecfg(name, &["delete", "-F"], ""),
+        match state.as_str() {
+            "" => {}
+            "configured" => zonecfg(name, &["delete", "-F"], "")?,
             state => bail!(
                 "zone {name}: it is {state}, and the zone cluster no longer has it: 'zoneadm -z {name} uninstall' and \
                  'zonecfg -z {name} delete' remove it"
             ),
-        };
+        }
+        return files.taken(name);
     };
-    let wanted = cluster.zone_of(node)?;
-    let present = match state.is_empty() {
+    let mut wanted = cluster.zone_of(node)?;
+    let mut found = match state.is_empty() {
         true => None,
         false => Some(present(name)?),
     };
-    let script = clzc::edit(present.as_ref(), &wanted);
-    if script.is_empty() {
-        return Ok(());
+    let mut waits = false;
+    if let Some(old) = &found {
+        match place(old, &wanted, &state) {
+            Place::Same => {}
+            Place::Kept => wanted.set_zonepath(old.get("zonepath"))?,
+            Place::Moves => {
+                relocate(name, &wanted)?;
+                found = Some(present(name)?);
+            }
+            Place::Waits => {
+                wanted.relocate(&old.zonepath())?;
+                waits = true;
+            }
+        }
     }
-    zonecfg(name, &["--atomic", "-f", "-"], &script)
+    let script = clzc::edit(found.as_ref(), &wanted);
+    if !script.is_empty() {
+        zonecfg(name, &["--atomic", "-f", "-"], &script)?;
+    }
+    match waits {
+        true => Ok(()),
+        false => files.taken(name),
+    }
+}
+
+/// The place of the zone's files, compared with the configuration.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    /// zonecfg can give the zone its zonepath, if it has another one: it has no files.
+    Same,
+    /// The files are at their path, which is written in another way.
+    Kept,
+    /// The files must be moved first.
+    Moves,
+    /// The files must be moved when the zone is halted.
+    Waits,
+}
+
+fn place(found: &Config, wanted: &Config, state: &str) -> Place {
+    match (found.zonepath() == wanted.zonepath(), state) {
+        (_, "configured") => Place::Same,
+        (true, _) if found.get("zonepath") == wanted.get("zonepath") => Place::Same,
+        (true, _) => Place::Kept,
+        (false, "installed") => Place::Moves,
+        (false, _) => Place::Waits,
+    }
+}
+
+/// Moves the files of the zone. If this host dies meanwhile, they are whole at one of the paths.
+fn relocate(name: &ZoneName, wanted: &Config) -> anyhow::Result<()> {
+    let path = wanted.zonepath().to_string_lossy().into_owned();
+    let words = ["-z", name.as_str(), "move", &path];
+    let (status, _, errors) = call("zoneadm", &words, "", INSTALL_TIMEOUT)?;
+    ensure!(
+        status == 0,
+        "zone {name}: its files cannot be moved to {path}: {}",
+        errors.trim()
+    );
+    Ok(())
 }
 
 fn present(name: &ZoneName) -> anyhow::Result<Config> {
@@ -393,6 +467,30 @@ mod tests {
     }
 
     #[test]
+    fn only_the_files_of_a_halted_zone_are_moved() {
+        let config = |zonepath: &str| {
+            let mut config = Config::new("pg".parse().unwrap());
+            config.set_zonepath(zonepath).unwrap();
+            config
+        };
+        let here = config("/zones/pg");
+        for (zonepath, state, expected) in [
+            ("/zones/pg", "running", Place::Same),
+            ("/zones/%{zonename}", "installed", Place::Kept),
+            ("/tank/pg", "configured", Place::Same),
+            ("/tank/pg", "installed", Place::Moves),
+            ("/tank/pg", "running", Place::Waits),
+            ("/tank/pg", "incomplete", Place::Waits),
+        ] {
+            assert_eq!(
+                place(&here, &config(zonepath), state),
+                expected,
+                "{zonepath} {state}"
+            );
+        }
+    }
+
+    #[test]
     fn a_host_refuses_a_configuration_that_is_not_newer() {
         let folder = tempfile::tempdir().unwrap();
         let files = Files(folder.path().join("clusters"));
@@ -407,6 +505,11 @@ mod tests {
         assert!(files.store(&name, &document(2, 1)).is_err());
         assert!(files.store(&name, &document(1, 0)).is_err());
         files.store(&name, &document(3, 1)).unwrap();
+        // The mark stays until the zone has taken the configuration.
+        assert!(files.is_pending(&name));
+        files.taken(&name).unwrap();
+        files.taken(&name).unwrap();
+        assert!(!files.is_pending(&name));
         assert_eq!(files.read(&name).unwrap(), Some(document(3, 1)));
         // A deleted zone cluster is not listed, and its file can go.
         assert_eq!(files.names().unwrap(), Vec::<String>::new());

@@ -10,17 +10,21 @@
 //! | `local` | the part of this host: its file of a zone cluster, and its zone |
 //! | `world` | the answers of all hosts, and the newest configuration |
 //! | `configure` | `configure` and `delete` |
+//! | `change` | `set` and `move` |
+//! | `revision` | `show-rev` |
 //! | `verbs` | the other verbs |
 
 #[macro_use(eprint, eprintln, print, println)]
 extern crate cli;
 
 mod args;
+mod change;
 mod configure;
 mod fault;
 mod fence;
 mod hosts;
 mod local;
+mod revision;
 mod spawn;
 mod verbs;
 mod world;

@@ -2,15 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use clzc::{Order, Outcome, Reported, Row, ZoneCluster, everywhere, status_json, status_table};
+use clzc::{
+    HostReport, Order, Outcome, Reported, Row, ZoneCluster, everywhere, status_json, status_table,
+};
 use model::ZoneName;
 
 use crate::args::{Names, Request, Verb};
-use crate::configure;
 use crate::fault::{FAILED, Fault, INVALID, MISSING, UNREACHABLE};
 use crate::hosts::Ssh;
 use crate::local::Files;
 use crate::world::{World, failure, local, on_each, plain};
+use crate::{change, configure, revision};
 
 /// Time for a boot, a halt and the like.
 const VERB_TIMEOUT: Duration = Duration::from_secs(600);
@@ -28,6 +30,7 @@ pub fn act(ssh: &Ssh, request: &Request) -> Result<u8, Fault> {
     };
     match request.verb {
         Verb::List => return list(&names, request),
+        Verb::ShowRev => return revision::show(ssh, ssh.own(), &names, request.verbose),
         Verb::Status => return status(ssh, &names, request.json),
         _ => {}
     }
@@ -35,6 +38,8 @@ pub fn act(ssh: &Ssh, request: &Request) -> Result<u8, Fault> {
     for name in &names {
         let done = match request.verb {
             Verb::Configure => configure::configure(ssh, name, request),
+            Verb::Set => change::set(ssh, name, request),
+            Verb::Move => change::relocate(ssh, name, request),
             Verb::Delete => configure::delete(ssh, name, request.force),
             Verb::Show => show(ssh, name),
             Verb::Export => export(ssh, name, request.file.as_deref()),
@@ -67,7 +72,10 @@ fn zones(ssh: &Ssh, name: &ZoneName, request: &Request) -> Result<u8, Fault> {
     let lacks = |host: &&String| {
         let here = world.here(host);
         let applies = request.verb == Verb::Apply && !request.dry;
-        here.is_some_and(|report| applies || report.state.is_empty()) && !world.older.contains(host)
+        let is_lacking = |report: &HostReport| {
+            applies || report.state.is_empty() || (report.pending && begins(request.verb))
+        };
+        here.is_some_and(is_lacking) && !world.older.contains(host)
     };
     let lacking: Vec<String> = hosts.iter().filter(lacks).cloned().collect();
     behind.extend(on_each(
@@ -116,8 +124,17 @@ fn zones(ssh: &Ssh, name: &ZoneName, request: &Request) -> Result<u8, Fault> {
     Ok(status.max(run(ssh, &jobs)))
 }
 
+/// Returns true if the zone must have its configuration before. A zone that has refused it can always be halted and
+/// removed.
+const fn begins(verb: Verb) -> bool {
+    matches!(
+        verb,
+        Verb::Install | Verb::Clone | Verb::Ready | Verb::Boot | Verb::Reboot | Verb::Apply
+    )
+}
+
 /// Returns the hosts of `-n`, or all.
-fn chosen(cluster: &ZoneCluster, wanted: &[String]) -> Result<Vec<String>, Fault> {
+pub fn chosen(cluster: &ZoneCluster, wanted: &[String]) -> Result<Vec<String>, Fault> {
     if let Some(host) = wanted.iter().find(|host| cluster.node(host).is_none()) {
         let text = format!(
             "zone cluster {}: it has no node on {host}; its hosts are {}",
@@ -256,8 +273,9 @@ fn status(ssh: &Ssh, names: &[ZoneName], json: bool) -> Result<u8, Fault> {
                 cluster: name.to_string(),
                 host: node.physical_host.clone(),
                 hostname: node.hostname.clone(),
-                is_older: world.here(&node.physical_host).is_some()
-                    && world.older.contains(&node.physical_host),
+                is_older: world
+                    .here(&node.physical_host)
+                    .is_some_and(|here| here.pending || world.older.contains(&node.physical_host)),
                 reported,
             });
         }

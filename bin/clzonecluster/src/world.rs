@@ -16,6 +16,8 @@ use crate::local::Files;
 const REPORT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time for a change of the configuration of a host.
 pub const CONFIG_TIMEOUT: Duration = Duration::from_secs(90);
+/// Time for the zone to take its configuration, and to move its files to another file system.
+const APPLY_TIMEOUT: Duration = Duration::from_secs(4 * 3600 + 120);
 /// Maximum number of configurations that are followed to a newer one: each may name other hosts.
 const MAX_STEPS: usize = 4;
 
@@ -135,10 +137,18 @@ pub fn on_each(
     input: &str,
 ) -> Vec<String> {
     let jobs: Vec<(String, ())> = hosts.iter().map(|host| (host.clone(), ())).collect();
-    let order = |host: &str, (): &()| Order {
-        words: words(host),
-        input: input.to_owned(),
-        limit: CONFIG_TIMEOUT,
+    let order = |host: &str, (): &()| {
+        let words = words(host);
+        let is_apply = words.get(2).is_some_and(|word| word == "apply");
+        Order {
+            words,
+            input: input.to_owned(),
+            limit: if is_apply {
+                APPLY_TIMEOUT
+            } else {
+                CONFIG_TIMEOUT
+            },
+        }
     };
     let outcomes = everywhere(ssh, &jobs, order, &|_, _, _| {});
     let mut failed = Vec::new();

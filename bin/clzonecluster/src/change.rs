@@ -1,0 +1,155 @@
+//! `set` and `move`: changes of the configuration without the shell.
+
+use clzc::{Shell, Step, ZoneCluster};
+use model::ZoneName;
+use model::table::GLOBAL;
+use syntax::Mode;
+
+use crate::args::Request;
+use crate::configure::{HostTemplates, Session, Terminal, software_dirs};
+use crate::fault::{FAILED, Fault, INVALID};
+use crate::hosts::Ssh;
+use crate::verbs::chosen;
+use crate::world::{World, on_each};
+
+/// Properties of a node.
+const OF_NODE: [&str; 2] = ["hostname", "physical-host"];
+
+/// Sets properties: all of them in one commit, or none.
+pub fn set(ssh: &Ssh, name: &ZoneName, request: &Request) -> Result<u8, Fault> {
+    let world = World::look(ssh, name, &[])?;
+    let stored = world.cluster()?.clone();
+    let hosts = match request.hosts.as_slice() {
+        [] => Vec::new(),
+        some => chosen(&stored, some)?,
+    };
+    for (property, _) in &request.values {
+        if let Some(text) = unknown(property, !hosts.is_empty()) {
+            return Err(Fault {
+                status: INVALID,
+                text: format!("zone cluster {name}: {text}; nothing was changed"),
+            });
+        }
+    }
+    let templates = HostTemplates(software_dirs());
+    let terminal = Terminal(None);
+    let mut shell = Shell::new(name, Some(stored), Mode::File, templates, terminal);
+    let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    for (property, value) in &request.values {
+        match hosts.as_slice() {
+            [] => shell.set(property, value),
+            some => shell.set_of_nodes(some, property, value),
+        }
+    }
+    if shell.errors() > 0 {
+        eprintln!("zone cluster {name}: nothing was changed");
+        return Ok(INVALID);
+    }
+    match shell.finish() {
+        Step::Exit(Some(cluster)) => {
+            let mut session = Session::new(ssh, name, world.document);
+            session.commit(&cluster)?;
+            Ok(session.status)
+        }
+        // The problems were printed.
+        Step::Abort => Ok(INVALID),
+        _ => {
+            println!("zone cluster {name}: has these values already");
+            Ok(0)
+        }
+    }
+}
+
+/// Returns the complaint about a property that cannot be set, with the one that the user may mean.
+fn unknown(property: &str, is_of_node: bool) -> Option<String> {
+    let is_known = |name: &str| model::table::global(name).is_some();
+    match is_of_node {
+        true if OF_NODE.contains(&property) => None,
+        true if is_known(property) => Some(format!(
+            "{property}: a node has only {}; without -n, set changes the property of all nodes",
+            OF_NODE.join(" and ")
+        )),
+        false if is_known(property) => None,
+        false if OF_NODE.contains(&property) => Some(format!(
+            "{property}: a property of one node; -n HOST names its host"
+        )),
+        _ => {
+            let all: Vec<&str> = match is_of_node {
+                true => OF_NODE.to_vec(),
+                false => GLOBAL.iter().map(|spec| spec.name).collect(),
+            };
+            Some(match cli::command::nearest(property, all) {
+                Some(near) => format!("{property}: no such property; did you mean {near}?"),
+                None => format!("{property}: no such property"),
+            })
+        }
+    }
+}
+
+/// Changes the zonepath. Each host moves the files of its halted zone when it takes the new configuration.
+pub fn relocate(ssh: &Ssh, name: &ZoneName, request: &Request) -> Result<u8, Fault> {
+    let zonepath = request.file.as_deref().unwrap_or_default();
+    let world = World::look(ssh, name, &[])?;
+    let mut cluster: ZoneCluster = world.cluster()?.clone();
+    let only = chosen(&cluster, &request.hosts)?;
+    let invalid = |text: String| Fault {
+        status: INVALID,
+        text,
+    };
+    cluster
+        .relocate(zonepath.as_ref())
+        .map_err(|error| invalid(error.to_string()))?;
+    if let Some(problem) = cluster.problems().first() {
+        return Err(invalid(problem.clone()));
+    }
+    if Some(&cluster) == world.cluster().ok() {
+        println!("zone cluster {name}: the zonepath is {zonepath} already");
+        return Ok(0);
+    }
+    let mut installed = Vec::new();
+    for (host, report) in &world.reports {
+        match report.here().map(|report| report.state.as_str()) {
+            None | Some("" | "configured") => {}
+            Some("installed") => installed.push(host.clone()),
+            Some(state) => {
+                return Err(Fault::failed(format!(
+                    "{host}: zone {name} is {state}, and only a halted zone can be moved: clzonecluster halt {name}; \
+                     nothing was changed"
+                )));
+            }
+        }
+    }
+    // Each host says now if it cannot move its zone, and not after the others have moved theirs.
+    let words = ["zoneadm", "-z", name.as_str(), "move", "-n", zonepath].map(str::to_owned);
+    if !on_each(ssh, &installed, |_| words.to_vec(), "").is_empty() {
+        eprintln!("zone cluster {name}: nothing was changed");
+        return Ok(FAILED);
+    }
+    let mut session = Session::new(ssh, name, world.document).moving();
+    if !request.hosts.is_empty() {
+        session = session.only_now(only);
+    }
+    session.commit(&cluster)?;
+    Ok(session.status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_the_property_that_was_meant() {
+        assert_eq!(unknown("autoboot", false), None);
+        assert_eq!(unknown("hostname", true), None);
+        for (property, is_of_node, said) in [
+            ("autobot", false, "did you mean autoboot?"),
+            ("hostnam", true, "did you mean hostname?"),
+            ("hostname", false, "-n HOST"),
+            ("autoboot", true, "without -n"),
+            ("lower-link", false, "lower-link: no such property"),
+        ] {
+            let text = unknown(property, is_of_node).unwrap_or_default();
+            assert!(text.contains(said), "{property}: {text}");
+        }
+    }
+}
