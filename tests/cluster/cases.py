@@ -5,6 +5,7 @@ import random
 import time
 import traceback
 
+import changes
 import databases
 import network
 import quorum
@@ -293,6 +294,7 @@ def zone_cluster(world):
     clzc(world, "host1", "apply --from host1 pg")
     said = clzc(world, "host2", "export pg")
     expect("hostname=pg1" in said, f"export: {said}")
+    changes.check(world)
     clzc(world, "host1", "delete pg", 37)
     clzc(world, "host1", "halt pg")
     clzc(world, "host2", "uninstall -F pg")
