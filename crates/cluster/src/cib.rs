@@ -1,6 +1,7 @@
 //! Changes to the text of Pacemaker's configuration (the CIB).
 
-use crate::failover::Failover;
+use crate::failover::{Failover, group_id};
+use crate::guest::guest_constraints;
 
 /// A CIB that cannot be changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -10,6 +11,9 @@ pub enum BadCib {
         "the configuration of Pacemaker has no element '{0}': expected the output of cibadmin --query"
     )]
     Lacks(&'static str),
+    /// It is not XML.
+    #[error("the configuration of Pacemaker cannot be read: {0}")]
+    Xml(String),
 }
 
 /// Returns true if an element of the CIB has this id.
@@ -22,8 +26,13 @@ pub fn has_id(cib: &str, id: &str) -> bool {
 /// # Errors
 /// Fails if the text is no CIB.
 pub fn with_failover(cib: &str, zone: &Failover, members: &[String]) -> Result<String, BadCib> {
+    let mut constraints = zone.constraints(members);
+    if let Some(guest) = &zone.guest {
+        constraints += &guest_constraints(cib, &guest.name, &group_id(&zone.zone))
+            .map_err(|error| BadCib::Xml(error.to_string()))?;
+    }
     let cib = append(cib, "resources", &zone.resources())?;
-    append(&cib, "constraints", &zone.constraints(members))
+    append(&cib, "constraints", &constraints)
 }
 
 /// Adds text at the end of an element that occurs once.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use quick_xml::escape::escape;
 
 use crate::base::Base;
+use crate::guest::Guest;
 
 /// Interval of the monitor that looks at the state of the zone, in seconds. The watcher of the agent
 /// tells of the end of a zone at once; this monitor is for a lost watcher.
@@ -38,6 +39,8 @@ pub struct Failover {
     pub probe: String,
     /// Hosts on which the zone may run, the preferred first. Empty: all hosts.
     pub hosts: Vec<String>,
+    /// The guest node that the zone makes, if it makes one.
+    pub guest: Option<Guest>,
 }
 
 /// Returns the id of the group of a zone.
@@ -72,7 +75,7 @@ impl Failover {
             values.push(("probe", &self.probe));
         }
         text += &set("instance_attributes", &format!("{zone}-params"), &values);
-        text += &faults(&zone);
+        text += &faults(&zone, self.guest.as_ref());
         text += "<operations>";
         text += &operation(&zone, "monitor", MONITOR_SECONDS, 20);
         if !self.probe.is_empty() {
@@ -108,7 +111,7 @@ impl Failover {
             values.push(("options", &self.options));
         }
         text += &set("instance_attributes", &format!("{storage}-params"), &values);
-        text += &faults(&storage);
+        text += &faults(&storage, None);
         text += "<operations>";
         text += &operation(&storage, "monitor", MONITOR_SECONDS, 40);
         text += &operation(&storage, "start", 0, 60);
@@ -148,16 +151,20 @@ impl Failover {
     }
 }
 
-/// Returns the settings of faults for a resource.
-fn faults(id: &str) -> String {
+/// Returns the settings of faults for a resource, and of the guest node that it makes.
+fn faults(id: &str, guest: Option<&Guest>) -> String {
     let (threshold, timeout) = (MAX_FAULTS.to_string(), format!("{FAULT_SECONDS}s"));
-    meta(
-        id,
-        &[
-            ("migration-threshold", &threshold),
-            ("failure-timeout", &timeout),
-        ],
-    )
+    let mut values = vec![
+        ("migration-threshold", threshold.as_str()),
+        ("failure-timeout", &timeout),
+    ];
+    if let Some(guest) = guest {
+        values.push(("remote-node", &guest.name));
+        if !guest.address.is_empty() {
+            values.push(("remote-addr", &guest.address));
+        }
+    }
+    meta(id, &values)
 }
 
 fn meta(id: &str, values: &[(&str, &str)]) -> String {
@@ -196,6 +203,7 @@ pub(crate) mod tests {
             options: String::new(),
             probe: "test -s /run/a && true".into(),
             hosts: vec![],
+            guest: None,
         }
     }
 

@@ -6,6 +6,7 @@
 //! | `base` | the resource that provides the storage of a zone |
 //! | `failover` | the resources and constraints of a failover zone, as XML |
 //! | `cib` | changes to the text of Pacemaker's configuration |
+//! | `guest` | guest nodes, and the rights that they must not have |
 //! | `fence` | the fence devices of the configuration, and the input of their agents |
 //! | `view` | the members, fence devices and zones that `crm_mon` reports |
 
@@ -13,10 +14,12 @@ mod base;
 mod cib;
 mod failover;
 mod fence;
+mod guest;
 mod view;
 
 pub use base::Base;
 pub use cib::{BadCib, has_id, with_failover};
 pub use failover::{Failover, group_id, storage_id, zone_id};
 pub use fence::Device;
-pub use view::{BadView, Fencing, Node, Place, View};
+pub use guest::{Guest, GuestRefused, check_guest, guest_constraints, guest_of, guest_prefix};
+pub use view::{BadView, Fencing, GuestNode, Node, Place, View};

@@ -19,6 +19,17 @@ pub struct Node {
     pub down: bool,
 }
 
+/// A zone that is a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestNode {
+    /// Name of the node.
+    pub name: String,
+    /// Name of the zone, from the id of its resource.
+    pub zone: String,
+    /// Pacemaker reaches it.
+    pub online: bool,
+}
+
 /// A host that Pacemaker has fenced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fencing {
@@ -50,6 +61,8 @@ pub struct View {
     pub fencing: bool,
     /// The hosts.
     pub nodes: Vec<Node>,
+    /// The zones that are nodes.
+    pub guests: Vec<GuestNode>,
     /// The failover zones.
     pub zones: Vec<Place>,
     /// Fence operations that succeeded and that switched a host off.
@@ -156,9 +169,23 @@ impl View {
     }
 
     fn take_node(&mut self, start: &BytesStart<'_>) -> Result<(), BadView> {
+        let kind = value(start, "type")?;
         // Guests and remote nodes are no hosts.
-        if value(start, "type")?.as_deref().unwrap_or("member") != "member" {
-            return Ok(());
+        match kind.as_deref() {
+            None | Some("member") => {}
+            Some("guest") => {
+                let resource = value(start, "id_as_resource")?.unwrap_or_default();
+                self.guests.push(GuestNode {
+                    name: value(start, "name")?.unwrap_or_default(),
+                    zone: resource
+                        .strip_prefix("zone-")
+                        .unwrap_or(&resource)
+                        .to_owned(),
+                    online: is_true(start, "online")?,
+                });
+                return Ok(());
+            }
+            Some(_) => return Ok(()),
         }
         let is_sure = !is_true(start, "unclean")? && !is_true(start, "pending")?;
         self.nodes.push(Node {
@@ -249,7 +276,7 @@ mod tests {
         <cluster_options stonith-enabled="true"/></summary>
         <nodes><node name="a" online="true" unclean="false" pending="false" standby="false" type="member"/>
         <node name="b" online="false" unclean="true" pending="false" standby="false" type="member"/>
-        <node name="g" online="true" unclean="false" pending="false" standby="false" type="guest"/></nodes>
+        <node name="g" online="true" unclean="false" pending="false" standby="false" type="guest" id_as_resource="zone-web"/></nodes>
         <resources><resource id="fence" resource_agent="stonith:x" role="Started"><node name="b"/></resource>
         <group id="g-web"><resource id="storage-web" resource_agent="ocf:heartbeat:Filesystem" role="Started"><node name="a"/></resource>
         <resource id="zone-web" resource_agent="ocf:zones:Zone" role="Started" failed="false"><node name="a" id="1"/></resource></group>
@@ -265,6 +292,11 @@ mod tests {
         let db = view.zone("db").unwrap();
         assert!(db.hosts.is_empty() && db.failed && db.role == "Stopped");
         assert_eq!(view.zones.len(), 2);
+        let guest = &view.guests[0];
+        assert_eq!(
+            (guest.name.as_str(), guest.zone.as_str(), guest.online),
+            ("g", "web", true)
+        );
     }
 
     /// Pacemaker 2.1.5 after it has fenced c.
