@@ -2,7 +2,9 @@
 
 complete -c clzonecluster -f
 complete -c clzonecluster -s n -x -d 'only on these hosts'
-complete -c clzonecluster -s f -r -F -d 'configure, export: the file'
+complete -c clzonecluster -s f -r -F -d 'configure, export: the file; move: the zonepath'
+complete -c clzonecluster -s p -x -d 'set: a property and its value'
+complete -c clzonecluster -s v -d 'show-rev: also corosync and pacemaker'
 complete -c clzonecluster -s F -d 'uninstall: do not ask; delete: also without hosts that do not answer'
 complete -c clzonecluster -s Z -x -d 'clone: the zone cluster that is installed'
 complete -c clzonecluster -s w -d 'boot: writable until the next boot'
@@ -14,4 +16,4 @@ complete -c clzonecluster -s i -x -d 'install: the image'
 complete -c clzonecluster -s x -x -d 'install: an option of the brand'
 complete -c clzonecluster -s m -x -a 'copy' -d 'clone: copy the files'
 complete -c clzonecluster -l from -x -d 'apply: the host whose configuration all take'
-complete -c clzonecluster -n 'not __fish_seen_subcommand_from apply boot clone configure delete export halt install list ready reboot show status uninstall verify' -a 'apply boot clone configure delete export halt install list ready reboot show status uninstall verify'
+complete -c clzonecluster -n 'not __fish_seen_subcommand_from apply boot clone configure delete export halt install list move ready reboot set show show-rev status uninstall verify' -a 'apply boot clone configure delete export halt install list move ready reboot set show show-rev status uninstall verify'

@@ -138,6 +138,12 @@ pub fn plain() -> Vec<Program> {
                 flag("-o", Some(Text), "add: options of the mount"),
                 flag("-p", Some(Text), "add: the command of the health check"),
                 flag("-H", Some(Text), "add: hosts, the preferred first"),
+                flag(
+                    "--guest",
+                    Some(Text),
+                    "add: the guest node that the zone is",
+                ),
+                flag("--guest-address", Some(Text), "add: its address"),
             ],
             operand: Some(Words(&[
                 "add", "update", "remove", "status", "move", "evacuate", "return",
@@ -148,7 +154,13 @@ pub fn plain() -> Vec<Program> {
             name: "clzonecluster",
             flags: vec![
                 flag("-n", Some(Text), "only on these hosts"),
-                flag("-f", Some(Argument::File), "configure, export: the file"),
+                flag(
+                    "-f",
+                    Some(Argument::File),
+                    "configure, export: the file; move: the zonepath",
+                ),
+                flag("-p", Some(Text), "set: a property and its value"),
+                flag("-v", None, "show-rev: also corosync and pacemaker"),
                 flag(
                     "-F",
                     None,
@@ -187,9 +199,12 @@ pub fn plain() -> Vec<Program> {
                 "halt",
                 "install",
                 "list",
+                "move",
                 "ready",
                 "reboot",
+                "set",
                 "show",
+                "show-rev",
                 "status",
                 "uninstall",
                 "verify",
