@@ -10,6 +10,7 @@ use anyhow::{Context as _, bail, ensure};
 use cluster::{Base, Device, Failover, View, group_id, has_id, with_failover};
 
 use crate::call::{self, Zone};
+use crate::guest;
 
 /// The file in the zonepath with the configuration of the zone, which every host uses.
 const CONFIG_FILE: &str = "cluster.cfg";
@@ -41,6 +42,9 @@ pub fn add(wanted: &Failover, storage: Option<&str>, dry: bool) -> anyhow::Resul
         "zone {}: the cluster has it already",
         zone.name
     );
+    if let Some(guest) = &failover.guest {
+        guest::ensure_safe(&cib, guest)?;
+    }
     let changed = with_failover(&cib, &failover, &members)?;
     call::with_input("crm_verify", &["--xml-pipe"], &changed)
         .context("Pacemaker would refuse the configuration; nothing was changed")?;
@@ -48,6 +52,9 @@ pub fn add(wanted: &Failover, storage: Option<&str>, dry: bool) -> anyhow::Resul
         println!("{}", failover.resources());
         println!("{}", failover.constraints(&members));
         return Ok(());
+    }
+    if failover.guest.is_some() {
+        guest::ensure_key()?;
     }
     ensure_ready(&zone)?;
     ensure_fencing(&view, &cib)?;
@@ -120,16 +127,22 @@ pub fn remove(name: &str) -> anyhow::Result<()> {
         view.zone(name)
             .is_some_and(|place| place.hosts.is_empty() && place.role == "Stopped")
     })?;
+    let cib = call::run("cibadmin", &["--query"])?;
     // The resource below the zone is named by with-rsc and first: these constraints name the group by rsc and then.
-    for constraint in [
+    let mut constraints = vec![
         format!("//rsc_location[@rsc='{group}']"),
         format!("//rsc_colocation[@rsc='{group}']"),
         format!("//rsc_order[@then='{group}']"),
-    ] {
+    ];
+    if let Some(guest) = cluster::guest_of(&cib, &cluster::zone_id(name))? {
+        let prefix = cluster::guest_prefix(&guest);
+        constraints.push(format!("//rsc_location[starts-with(@id, '{prefix}')]"));
+    }
+    for constraint in &constraints {
         // --force: all that match, and no error if there is none.
         call::run(
             "cibadmin",
-            &["--delete-all", "--force", "--xpath", &constraint],
+            &["--delete-all", "--force", "--xpath", constraint],
         )?;
     }
     let text = format!("<group id=\"{group}\"/>");

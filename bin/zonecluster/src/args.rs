@@ -1,12 +1,13 @@
 //! The command line.
 
 use anyhow::{Context as _, bail};
-use cluster::Failover;
+use cluster::{Failover, Guest};
 use lexopt::prelude::*;
 
 /// The help.
 pub const USAGE: &str = "\
-usage: zonecluster add [-n] {-d DEVICE [-t TYPE] [-o OPTIONS] | -s RESOURCE} [-p PROBE] [-H HOST,...] ZONE
+usage: zonecluster add [-n] {-d DEVICE [-t TYPE] [-o OPTIONS] | -s RESOURCE} [-p PROBE] [-H HOST,...]
+                   [--guest NAME [--guest-address ADDRESS]] ZONE
        zonecluster update ZONE
        zonecluster remove ZONE
        zonecluster status
@@ -26,6 +27,11 @@ Has Pacemaker run zones that fail over between the hosts of a cluster.
     -o      options of the mount
     -p      command that Pacemaker runs in the zone; the zone is healthy if it ends with 0
     -H      hosts on which the zone may run, the preferred first (all)
+    --guest NAME
+            make the zone a guest node of Pacemaker, in which it runs resources. Only where access
+            control lists are on (enable-acl=true) and give NAME no right to write
+    --guest-address ADDRESS
+            address of the zone, if the hosts cannot look NAME up
   update    have the cluster use the zone's configuration of this host, on which it runs
   remove    stop the zone and take it out of the cluster; its storage stays as it is
   status    print the zones of the cluster, where they run, and their state on this host
@@ -96,6 +102,8 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
             Short(option @ ('d' | 's' | 't' | 'o' | 'p' | 'H')) => {
                 options.push((option, parser.value()?.string()?));
             }
+            Long("guest") => options.push(('g', parser.value()?.string()?)),
+            Long("guest-address") => options.push(('a', parser.value()?.string()?)),
             Value(word) => words.push(word.string()?),
             other => return Err(other.unexpected().into()),
         }
@@ -143,6 +151,17 @@ fn failover(zone: &str, options: &[(char, String)]) -> anyhow::Result<Failover> 
     if device.is_empty() && (of('t').is_some() || of('o').is_some()) {
         bail!("add: -t and -o need -d DEVICE: the resource of -s mounts the file system itself");
     }
+    let guest = match (of('g'), of('a')) {
+        (Some(guest), address) => Some(Guest {
+            name: name(&guest)?,
+            address: address
+                .map(|text| is_address(&text))
+                .transpose()?
+                .unwrap_or_default(),
+        }),
+        (None, Some(_)) => bail!("add: --guest-address needs --guest NAME"),
+        (None, None) => None,
+    };
     let hosts = of('H').unwrap_or_default();
     Ok(Failover {
         zone: name(zone)?,
@@ -157,6 +176,7 @@ fn failover(zone: &str, options: &[(char, String)]) -> anyhow::Result<Failover> 
             .filter(|host| !host.is_empty())
             .map(name)
             .collect::<anyhow::Result<_>>()?,
+        guest,
     })
 }
 
@@ -164,6 +184,14 @@ fn failover(zone: &str, options: &[(char, String)]) -> anyhow::Result<Failover> 
 fn value_of(wanted: char, options: &[(char, String)]) -> Option<String> {
     let mut values = options.iter().filter(|(option, _)| *option == wanted);
     values.next_back().map(|(_, value)| value.clone())
+}
+
+/// Checks the address of a guest: a name, or an address of IPv4 or IPv6.
+fn is_address(word: &str) -> anyhow::Result<String> {
+    match word.parse::<std::net::IpAddr>() {
+        Ok(address) => Ok(address.to_string()),
+        Err(_) => name(word),
+    }
 }
 
 /// Checks the name of a zone, host or resource: it becomes part of ids, and an operand of other programs.
@@ -224,6 +252,28 @@ mod tests {
     }
 
     #[test]
+    fn reads_a_guest() {
+        let words = [
+            "add",
+            "-d",
+            "/dev/x",
+            "--guest",
+            "gweb",
+            "--guest-address",
+            "fd00::1",
+            "web",
+        ];
+        let Some(Command::Add { failover, .. }) = parsed(&words).unwrap() else {
+            panic!("expected add");
+        };
+        let guest = failover.guest.unwrap();
+        assert_eq!(
+            (guest.name.as_str(), guest.address.as_str()),
+            ("gweb", "fd00::1")
+        );
+    }
+
+    #[test]
     fn refuses_what_is_no_name() {
         for word in ["", "-x", "a b", "a\"b", "../x"] {
             assert!(parsed(&["remove", "--", word]).is_err(), "{word}");
@@ -232,7 +282,10 @@ mod tests {
 
     #[test]
     fn refuses_wrong_operands() {
-        let wrong: [&[&str]; 6] = [
+        let wrong: [&[&str]; 9] = [
+            &["add", "-d", "/dev/x", "--guest-address", "10.0.0.1", "web"],
+            &["add", "-d", "/dev/x", "--guest", "a b", "web"],
+            &["move", "--guest", "g", "web"],
             &[],
             &["add", "web"],
             &["status", "x"],

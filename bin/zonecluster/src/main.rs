@@ -5,6 +5,7 @@
 //! | `args` | the command line |
 //! | `call` | the programs of Pacemaker and of zones that are called |
 //! | `add` | `add`, `update` and `remove` |
+//! | `guest` | the conditions for a guest node |
 //! | `status` | `status`: Pacemaker's view beside this host's |
 //! | `place` | `move`, `evacuate` and `return` |
 
@@ -14,6 +15,7 @@ extern crate cli;
 mod add;
 mod args;
 mod call;
+mod guest;
 mod place;
 mod status;
 

@@ -28,6 +28,10 @@ fn table(view: &View, local: &[Zone]) -> String {
         };
         text += &format!("{:<20} {state}\n", node.name);
     }
+    for guest in &view.guests {
+        let state = if guest.online { "online" } else { "offline" };
+        text += &format!("{:<20} {state}, guest: zone {}\n", guest.name, guest.zone);
+    }
     text += &format!("\n{:<20} {:<20} HERE\n", "ZONE", "RUNS ON");
     for place in &view.zones {
         let here = local.iter().find(|zone| zone.name == place.zone);
@@ -73,6 +77,11 @@ mod tests {
                 place("web", "Started", &["host2"]),
                 place("db", "Stopped", &[]),
             ],
+            guests: vec![cluster::GuestNode {
+                name: "gweb".into(),
+                zone: "web".into(),
+                online: true,
+            }],
             ..View::default()
         };
         let local = [Zone {
@@ -84,6 +93,10 @@ mod tests {
         assert!(text.contains("quorum: yes, fencing: NO"), "{text}");
         assert!(
             text.contains("web                  host2                installed"),
+            "{text}"
+        );
+        assert!(
+            text.contains("gweb                 online, guest: zone web"),
             "{text}"
         );
         assert!(
