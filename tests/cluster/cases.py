@@ -7,6 +7,7 @@ import traceback
 
 import changes
 import databases
+import guests
 import network
 import quorum
 import storage
@@ -332,7 +333,7 @@ def check_exclusive(world):
 CASES = (ocf_tester, planned_move, network.network_follows, init_killed, host_killed, link_cut, dead_fence, returning_host, configuration_drift, failover_command,
          storage.storage_resource, storage_late, zone_cluster, zones.zone_cluster_clone, zones.zone_fencing, databases.postgres_failover,
          databases.postgres_replicated, quorum.etcd)
-LONG_CASES = (random_faults,)
+LONG_CASES = (guests.guest_node, random_faults)
 
 
 def run_all(world, names, is_long):
