@@ -200,7 +200,7 @@ limit() {
     # A run of each operation for each of its calls; or the one that was begun is finished.
     crash) if [ -n "${ZONES_TEST_LONG-}" ]; then say 10800; else say 600; fi ;;
     # The root of the hosts is made first, at the first time. Each fault takes about 12 s.
-    cluster) if [ -n "${ZONES_TEST_LONG-}" ]; then say 2400; else say 1200; fi ;;
+    cluster) if [ -n "${ZONES_TEST_LONG-}" ]; then say 3000; else say 1200; fi ;;
     # With the power cuts of --long.
     vm) if [ -n "${ZONES_TEST_LONG-}" ]; then say 7200; else say 1500; fi ;;
     *) say 600 ;;
