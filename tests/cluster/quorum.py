@@ -5,43 +5,19 @@ import time
 
 from checks import Failure, Row, allow_ssh, clzc, configure_zones, expect, settle
 from databases import Writer
+from document import ETCD, run_block
 from hosts import NUMBERS
 
 MEMBERS = {f"host{n}": f"10.66.0.{80 + n}" for n in NUMBERS}
 # Seconds of writing before each fault.
 WRITE_SECONDS = 3.0
 HEALTHY_SECONDS = 30.0
-# The defaults of etcd, for hosts in one place: a follower that hears nothing for 1 to 2 s asks for an election.
-HEARTBEAT_MS = 100
-ELECTION_MS = 1000
-# Run in each zone. From the next boot on, zinit starts the service.
-SETUP = f"""set -e
-address=10.66.0.8$(hostname | tail -c 2)
-install -d -m 700 -o etcd -g etcd /var/lib/etcd
-cat >/etc/default/etcd <<END
-ETCD_LISTEN_PEER_URLS=http://$address:2380
-ETCD_LISTEN_CLIENT_URLS=http://$address:2379,http://127.0.0.1:2379
-ETCD_INITIAL_ADVERTISE_PEER_URLS=http://$address:2380
-ETCD_ADVERTISE_CLIENT_URLS=http://$address:2379
-ETCD_INITIAL_CLUSTER={",".join(f"kv{n}=http://{MEMBERS[f'host{n}']}:2380" for n in NUMBERS)}
-ETCD_INITIAL_CLUSTER_TOKEN=kv
-ETCD_HEARTBEAT_INTERVAL={HEARTBEAT_MS}
-ETCD_ELECTION_TIMEOUT={ELECTION_MS}
-ETCD_LOGGER=zap
-ETCD_LOG_OUTPUTS=/var/lib/etcd/log
-END
-update-rc.d etcd defaults
-service etcd start
-"""
 
+class MemberWriter(Writer):
+    """A client that writes to one of several members from outside of all hosts. It begins with the member of a host."""
 
-class Keys(Writer):
-    """A client that writes numbered keys from outside of all hosts. It begins with the member of a host."""
-
-    program = "keys.py"
-
-    def __init__(self, world, first):
-        super().__init__(world, ",".join([MEMBERS[first], *(MEMBERS[host] for host in MEMBERS if host != first)]))
+    def __init__(self, world, members, first):
+        super().__init__(world, ",".join([members[first], *(members[host] for host in members if host != first)]))
 
     def numbers(self):
         """The numbers that were acknowledged until now."""
@@ -51,6 +27,12 @@ class Keys(Writer):
         """The longest time without an acknowledged write after a time, in seconds."""
         times = [when for when, _ in self.acknowledged()]
         return max(b - a for a, b in zip(times, times[1:]) if b > since)
+
+
+class Keys(MemberWriter):
+    """A client of etcd that writes numbered keys."""
+
+    program = "keys.py"
 
 
 def etcdctl(world, host, words, check=True):
@@ -146,12 +128,10 @@ def etcd(world):
     configure_zones(world, "kv", 81)
     clzc(world, "host1", "install kv")
     clzc(world, "host2", "boot kv")
-    with open(f"{world.hosts.shared}/etcd", "w", encoding="ascii") as file:
-        file.write(SETUP)
     for host in MEMBERS:
-        world.hosts.execute(host, "zlogin kv 'sh -s' </shared/etcd")
+        run_block(world, host, "etcd", ETCD, 2)
     wait_healthy(world, MEMBERS)
-    writer = Keys(world, leader(world, "host1"))
+    writer = Keys(world, MEMBERS, leader(world, "host1"))
     try:
         writer.wait_back(0)
         pause, text, host = lose(world, writer)

@@ -5,6 +5,7 @@ import re
 import time
 import xml.etree.ElementTree as tree
 
+import document
 from checks import Failure, Row, allow_ssh, clzc, configure_zones, expect, settle
 from hosts import NUMBERS
 from world import View
@@ -230,9 +231,8 @@ def zone_cluster_clone(world):
     """A zone cluster is cloned, is reached by another remote shell, and is deleted while a host is dead."""
     settle(world)
     allow_ssh(world)
-    configure_zones(world)
-    clzc(world, "host1", "install pg")
-    clzc(world, "host1", "boot pg")
+    said = document.run_block(world, "host1", "zone_cluster_clone", document.ZONES)
+    expect(said.count("Running") == 3, f"the zone cluster of the page: {said}")
     for number in NUMBERS:
         world.hosts.execute(f"host{number}", f"zlogin pg 'echo {number} >/root/word'")
     configure_zones(world, "copy", 71)
