@@ -7,8 +7,7 @@ import traceback
 
 import changes
 import databases
-import guests
-import network
+import fencing
 import quorum
 import storage
 import zones
@@ -333,7 +332,8 @@ def check_exclusive(world):
 CASES = (ocf_tester, planned_move, init_killed, host_killed, link_cut, dead_fence, returning_host, configuration_drift, failover_command,
          storage_late, zone_cluster, zones.zone_cluster_clone)
 # Run with --long, or if they are named: each takes half a minute and more.
-LONG_CASES = (zones.zone_fencing, databases.postgres_failover, databases.postgres_replicated, quorum.etcd, random_faults)
+LONG_CASES = (fencing.host_fencing, zones.zone_fencing, databases.postgres_failover, databases.postgres_replicated, quorum.etcd,
+              random_faults)
 
 
 def chosen(names, is_long):
