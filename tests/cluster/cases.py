@@ -8,6 +8,7 @@ import traceback
 import changes
 import databases
 import fencing
+import galera
 import quorum
 import storage
 import zones
@@ -333,7 +334,7 @@ CASES = (ocf_tester, planned_move, init_killed, host_killed, link_cut, dead_fenc
          storage_late, zone_cluster, zones.zone_cluster_clone)
 # Run with --long, or if they are named: each takes half a minute and more.
 LONG_CASES = (fencing.host_fencing, zones.zone_fencing, databases.postgres_failover, databases.postgres_replicated, quorum.etcd,
-              random_faults)
+              galera.galera, random_faults)
 
 
 def chosen(names, is_long):

@@ -51,7 +51,7 @@ class Writer:
             return []
         with open(self.path, encoding="ascii") as file:
             lines = [line.split() for line in file if line.endswith("\n")]
-        return [(float(when), int(number)) for when, number in lines]
+        return [(float(line[0]), int(line[1])) for line in lines]
 
     def wait_back(self, since):
         """Waits for a commit that was acknowledged after a time. Returns its time."""
