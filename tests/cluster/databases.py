@@ -4,6 +4,7 @@ import os
 import subprocess
 import time
 
+import document
 import zones
 from checks import FLOATING, Failure, Row, allow_ssh, clzc, configure_zones, expect, settle
 from hosts import HERE, NUMBERS, run
@@ -12,26 +13,9 @@ from world import ADDRESSES
 # Seconds of writing before and after the fault.
 WRITE_SECONDS = 5.0
 BACK_SECONDS = 60.0
-# /etc/rc.zone of the zone: PostgreSQL of Debian, with its data in the zone.
-RC = """#!/bin/bash
-bin=$(ls -d /usr/lib/postgresql/*/bin | tail -n 1)
-data=/var/lib/postgresql/data
-as() { setpriv --reuid postgres --regid postgres --init-groups "$@"; }
-mkdir -p /run/postgresql && chown postgres: /run/postgresql
-cd /
-case ${1-} in
-start)
-    if [ ! -e $data/PG_VERSION ]; then
-        mkdir -p $data && chown -R postgres: /var/lib/postgresql && chmod 700 $data
-        as $bin/initdb -D $data -A trust >/dev/null
-        echo "listen_addresses = '*'" >>$data/postgresql.conf
-        echo 'host all all 10.66.0.0/24 trust' >>$data/pg_hba.conf
-    fi
-    as $bin/pg_ctl -D $data -l /var/lib/postgresql/log -s -w start
-    ;;
-stop) as $bin/pg_ctl -D $data -s -m fast stop ;;
-esac
-"""
+# The LUN of the page, and the file that the virtual hosts have instead. The client of the lane has no password.
+LUN = ("/dev/disk/by-id/wwn-0x5000c500-sql", "/shared/lun-sql.img")
+NO_PASSWORD = ("scram-sha-256", "trust")
 
 
 class Writer:
@@ -102,19 +86,15 @@ def fail_while_writing(world, writer, fail):
 def postgres_failover(world):
     """PostgreSQL in a failover zone on shared storage."""
     settle(world)
-    world.install("sql")
-    with open(f"{world.hosts.shared}/rc.sql", "w", encoding="ascii") as file:
-        file.write(RC)
-    world.hosts.execute("host1", """set -e
-zoneadm -z sql boot
-zlogin sql 'cat >/etc/rc.zone' </shared/rc.sql
-zlogin sql '/etc/rc.zone start' >/dev/null
-zlogin sql 'psql -U postgres -qc "CREATE TABLE rows (n bigint PRIMARY KEY)"'
-zoneadm -z sql shutdown
-zonecluster add -d /shared/lun-sql.img -o loop -p 'pg_isready -q' -H host1,host2,host3 sql""")
+    document.run_block(world, "host1", "postgres_failover", document.FAILOVER, 4, (LUN, NO_PASSWORD))
+    said = document.run_block(world, "host1", "postgres_failover", document.FAILOVER, 5,
+                              ((LUN[0], f"{LUN[1]} -o loop"),))
+    expect("sql" in said, f"zonecluster status: {said}")
+    host = world.wait_ready(zones=("sql",))["sql"]
+    world.hosts.execute(host, """zlogin sql 'cd /; su postgres -c "psql -qc \\"CREATE TABLE rows (n bigint PRIMARY KEY)\\""'""")
     writer = Writer(world, ADDRESSES["sql"])
     try:
-        seconds, text = fail_while_writing(world, writer, lambda: world.hosts.kill("host1"))
+        seconds, text = fail_while_writing(world, writer, lambda: world.hosts.kill(host))
     finally:
         writer.close()
     settle(world)
