@@ -6,7 +6,7 @@ import time
 
 import document
 import zones
-from checks import FLOATING, Failure, Row, allow_ssh, clzc, configure_zones, expect, settle
+from checks import FLOATING, Failure, Row, allow_ssh, clzc, expect, settle
 from hosts import HERE, NUMBERS, run
 from world import ADDRESSES
 
@@ -102,80 +102,8 @@ def postgres_failover(world):
     return Row("PostgreSQL, host killed", seconds, None, f"failover zone on shared storage: {text}")
 
 
-# PostgreSQL under Pacemaker in the zones: a primary and two standbys, and the address of the primary.
-REPLICATED = f"""<clone id="pgsql-clone">
-<meta_attributes id="c-m">
-<nvpair id="c-1" name="promotable" value="true"/><nvpair id="c-2" name="promoted-max" value="1"/>
-<nvpair id="c-3" name="clone-max" value="3"/><nvpair id="c-4" name="notify" value="true"/>
-<nvpair id="c-5" name="target-role" value="Stopped"/>
-</meta_attributes>
-<primitive id="pgsql" class="ocf" provider="lane" type="pgsql">
-<instance_attributes id="p-a">
-<nvpair id="p-1" name="pgctl" value="/usr/lib/postgresql/15/bin/pg_ctl"/>
-<nvpair id="p-2" name="psql" value="/usr/lib/postgresql/15/bin/psql"/>
-<nvpair id="p-3" name="pgdata" value="/var/lib/postgresql/data"/>
-<nvpair id="p-4" name="tmpdir" value="/var/lib/postgresql/tmp"/>
-<nvpair id="p-5" name="logfile" value="/var/lib/postgresql/log"/>
-<nvpair id="p-6" name="rep_mode" value="sync"/>
-<nvpair id="p-7" name="node_list" value="pg1 pg2 pg3"/>
-<nvpair id="p-8" name="master_ip" value="{FLOATING}"/>
-</instance_attributes>
-<operations>
-<op id="p-o1" name="start" interval="0" timeout="60s"/><op id="p-o2" name="stop" interval="0" timeout="60s"/>
-<op id="p-o3" name="monitor" interval="4s" timeout="30s"/>
-<op id="p-o4" name="monitor" role="Promoted" interval="3s" timeout="30s"/>
-<op id="p-o5" name="promote" interval="0" timeout="60s"/><op id="p-o6" name="demote" interval="0" timeout="60s"/>
-<op id="p-o7" name="notify" interval="0" timeout="60s"/>
-</operations>
-</primitive>
-</clone>
-<primitive id="address" class="ocf" provider="heartbeat" type="IPaddr2">
-<instance_attributes id="i-a"><nvpair id="i-1" name="ip" value="{FLOATING}"/>
-<nvpair id="i-2" name="cidr_netmask" value="24"/><nvpair id="i-3" name="nic" value="net0"/></instance_attributes>
-<operations><op id="i-o1" name="monitor" interval="5s" timeout="20s"/></operations>
-</primitive>"""
-CONSTRAINTS = """<rsc_colocation id="k-1" rsc="address" with-rsc="pgsql-clone" with-rsc-role="Promoted" score="INFINITY"/>
-<rsc_order id="k-2" first="pgsql-clone" first-action="promote" then="address" then-action="start" symmetrical="false"/>"""
-# The agent of Debian 12 (resource-agents 4.12.0, pacemaker 2.1.5) calls 'crm_attribute -p -v -INFINITY', which reads the
-# value as the options -I -N FINITY, so that no start ends. The lane has a copy that writes --update=-INFINITY.
-AGENT = """set -e
-mkdir -p /usr/lib/ocf/resource.d/lane
-sed 's/ocf_promotion_score -v \\$/ocf_promotion_score --update=$/; s/ -v "\\$2"$/ --update="$2"/' \\
-    /usr/lib/ocf/resource.d/heartbeat/pgsql >/usr/lib/ocf/resource.d/lane/pgsql
-chmod 755 /usr/lib/ocf/resource.d/lane/pgsql
-! grep 'ocf_promotion_score -v' /usr/lib/ocf/resource.d/lane/pgsql
-"""
 # The ends of the logs in a zone.
 LOGS = "hostname; grep -E \"pgsql|IPaddr2\" /var/log/pacemaker/pacemaker.log | tail -n 12; tail -n 12 /var/lib/postgresql/log"
-# Makes the database on the first node, copies it to the others, and puts it at its place. It is made beside its place,
-# because Pacemaker's first look at the resource adds a line to postgresql.conf there, with which nothing starts yet.
-INIT = """set -e
-bin=/usr/lib/postgresql/15/bin; data=/var/lib/postgresql/data; new=$data.new
-as() { setpriv --reuid postgres --regid postgres --init-groups "$@"; }
-cd /
-mkdir -p $new /var/lib/postgresql/tmp /run/postgresql
-chown -R postgres: /var/lib/postgresql /run/postgresql
-chmod 700 $new
-if [ "$1" = first ]; then
-    as $bin/initdb -D $new -A trust >/dev/null
-    cat >>$new/postgresql.conf <<END
-listen_addresses = '*'
-wal_level = replica
-hot_standby = on
-wal_keep_size = 64MB
-restart_after_crash = off
-END
-    echo 'host all all 10.66.0.0/24 trust' >>$new/pg_hba.conf
-    echo 'host replication all 10.66.0.0/24 trust' >>$new/pg_hba.conf
-    as $bin/pg_ctl -D $new -l /var/lib/postgresql/log -s -w start
-    as $bin/psql -qc 'CREATE TABLE rows (n bigint PRIMARY KEY)'
-elif [ "$1" = copy ]; then
-    as $bin/pg_basebackup -h 10.66.0.61 -D $new -X stream -c fast
-else
-    [ ! -e $new/postmaster.pid ] || as $bin/pg_ctl -D $new -s -m fast stop
-    mv $new $data
-fi
-"""
 
 
 def roles(root):
@@ -192,25 +120,30 @@ def roles(root):
 
 def postgres_replicated(world):
     """PostgreSQL with synchronous replication between the zones of a zone cluster, under Pacemaker in the zones."""
+    def page(host, number):
+        changes = (NO_PASSWORD,) if number == 3 else ()
+        document.run_block(world, host, "postgres_replicated", document.REPLICATION, number, changes)
+
     settle(world)
     allow_ssh(world)
-    configure_zones(world)
+    document.run_block(world, "host1", "zone_cluster_clone", document.ZONES)
+    zones.start_pacemaker(world)
+    page("host1", 1)
     for number in NUMBERS:
-        world.hosts.execute(f"host{number}", AGENT)
-    clzc(world, "host1", "install pg")
-    zones.put_pacemaker(world, zones.cib(REPLICATED, CONSTRAINTS))
-    zones.wait_view(world, "host1", "a whole cluster in the zones", zones.is_whole)
-    with open(f"{world.hosts.shared}/init", "w", encoding="ascii") as file:
-        file.write(INIT)
-    for number, word in ((1, "first"), (2, "copy"), (3, "copy"), (1, "place"), (2, "place"), (3, "place")):
-        world.hosts.execute(f"host{number}", f"zlogin pg 'bash -s {word}' </shared/init")
-    world.hosts.execute("host1", "zlogin pg crm_resource -r pgsql-clone --meta -p target-role -v Started")
+        page(f"host{number}", 2)
+    page("host1", 3)
+    for host in ("host2", "host3"):
+        page(host, 4)
+    world.hosts.execute("host1", """zlogin pg 'cd /; su postgres -c "psql -qc \\"CREATE TABLE rows (n bigint PRIMARY KEY)\\""'""")
+    page("host1", 5)
     try:
         ready = zones.wait_view(world, "host1", "a primary and a synchronous standby", lambda root: all(roles(root)), 90)
     except Failure as failure:
         logs = [world.hosts.execute(f"host{n}", f"zlogin pg '{LOGS}'", check=False) for n in NUMBERS]
         raise Failure("\n".join([str(failure)[:300], *logs])) from failure
-    primary, standby = roles(zones.view(world, "host1"))
+    root = zones.view(world, "host1")
+    primary, standby = roles(root)
+    count = zones.count_fenced(root, primary)
     host = f"host{primary[2:]}"
     other = next(f"host{n}" for n in NUMBERS if f"host{n}" != host)
     writer = Writer(world, FLOATING)
@@ -222,8 +155,7 @@ def postgres_replicated(world):
     expect(now == standby, f"the primary was {primary}, its synchronous standby {standby}, and now {now} is the primary")
     settle(world)
     root = zones.view(world, other)
-    if not zones.fenced(root, primary):
-        raise Failure(f"{now} took over, and {primary} was not fenced")
+    expect(zones.count_fenced(root, primary) > count, f"{now} took over, and {primary} was not fenced")
     clzc(world, "host1", "halt pg")
     clzc(world, "host2", "uninstall -F pg")
     clzc(world, "host3", "delete pg")

@@ -14,21 +14,6 @@ READY_SECONDS = 60.0
 FENCED_SECONDS = 60.0
 # Seconds in which the hosts' fence device is dead. The zones must not believe that a node is off.
 DEAD_SECONDS = 15.0
-# /etc/rc.zone of the zones: a node that is fenced comes back by itself.
-START = """#!/bin/bash
-[ "$1" = start ] || exit 0
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
-mkdir -p /var/lib/corosync /var/log/corosync /var/log/pacemaker /run/crm /run/resource-agents /run/lock
-for d in cib pengine blackbox cores; do mkdir -p /var/lib/pacemaker/$d; done
-[ -e /var/lib/pacemaker/cib/cib.xml ] || cp /root/cib.xml /var/lib/pacemaker/cib/cib.xml
-chmod 600 /var/lib/pacemaker/cib/*
-chown -R hacluster:haclient /var/lib/pacemaker /run/crm /var/log/pacemaker
-setsid corosync -f >/var/log/corosync/stderr 2>&1 </dev/null &
-for i in $(seq 200); do corosync-cfgtool -s >/dev/null 2>&1 && break; sleep 0.05; done
-export PCMK_logfacility=none PCMK_logfile=/var/log/pacemaker/pacemaker.log PCMK_stderr=no HA_logfacility=none
-setsid pacemakerd >/var/log/pacemaker/stderr 2>&1 </dev/null &
-exit 0
-"""
 # Sends a packet to the door of the zone, and prints the answer.
 PACKET = """import socket, sys
 door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -45,41 +30,18 @@ done
 kill -STOP $init; echo $init"""
 
 
-def cib(resources="", constraints=""):
-    """The first configuration of Pacemaker in the zones: fence_zone, and more resources."""
-    return f"""<cib validate-with="pacemaker-3.8" epoch="1" num_updates="0" admin_epoch="1">
-<configuration>
-<crm_config><cluster_property_set id="cib-bootstrap-options">
-<nvpair id="p-stonith" name="stonith-enabled" value="true"/>
-<nvpair id="p-deadtime" name="dc-deadtime" value="8s"/>
-<nvpair id="p-timeout" name="stonith-timeout" value="60s"/>
-</cluster_property_set></crm_config>
-<nodes/>
-<resources>
-<primitive id="fence" class="stonith" type="fence_zone">
-<operations><op id="fence-m" name="monitor" interval="30s" timeout="60s"/></operations>
-</primitive>
-{resources}
-</resources>
-<constraints>{constraints}</constraints>
-</configuration>
-<status/>
-</cib>
-"""
-
-
-def put_pacemaker(world, first_cib):
-    """Has each zone start corosync and Pacemaker when it boots, and boots the zones."""
-    with open(f"{world.hosts.shared}/start", "w", encoding="ascii") as file:
-        file.write(START)
-    with open(f"{world.hosts.shared}/cib", "w", encoding="ascii") as file:
-        file.write(first_cib)
-    clzc(world, "host3", "boot pg")
+def start_pacemaker(world):
+    """Starts corosync and Pacemaker in the zones, makes the fence device, and fences a zone by it. Returns the seconds."""
+    began = time.time()
     for number in NUMBERS:
-        world.hosts.execute(f"host{number}", """set -e
-zlogin pg 'cat >/etc/rc.zone; chmod 755 /etc/rc.zone' </shared/start
-zlogin pg 'cat >/root/cib.xml' </shared/cib""")
-    clzc(world, "host1", "reboot pg")
+        document.run_block(world, f"host{number}", "zone_fencing", document.FENCING, 1)
+    wait_view(world, "host1", "a whole cluster in the zones", lambda root: View(root).is_whole())
+    seconds = time.time() - began
+    document.run_block(world, "host1", "zone_fencing", document.FENCING, 2, zone="pg")
+    expect(fenced(view(world, "host1"), "pg2"), "pg2 was not fenced")
+    wait_running(world, "host2")
+    wait_view(world, "host1", "pg2 is back, and the fence device is started", is_whole)
+    return seconds
 
 
 def view(world, host):
@@ -110,10 +72,14 @@ def is_whole(root):
     return View(root).is_whole() and any(r.get("role") == "Started" for r in devices)
 
 
+def count_fenced(root, node):
+    """How often a node was fenced."""
+    return len([e for e in root.iter("fence_event") if e.get("target") == node and e.get("status") == "success"])
+
+
 def fenced(root, node, count=1):
     """Returns true if a node was fenced so often."""
-    events = [e for e in root.iter("fence_event") if e.get("target") == node and e.get("status") == "success"]
-    return len(events) >= count
+    return count_fenced(root, node) >= count
 
 
 def agent(world, host, words, status, zone="pg"):
@@ -153,8 +119,8 @@ def zone_fencing(world):
     allow_ssh(world)
     configure_zones(world)
     clzc(world, "host2", "install pg")
-    put_pacemaker(world, cib())
-    ready = wait_view(world, "host1", "a whole cluster in the zones", is_whole)
+    clzc(world, "host3", "boot pg")
+    ready = start_pacemaker(world)
     # The agent alone.
     expect(re.fullmatch(r"pg2,\npg3,\nstatus 0\n", agent(world, "host1", "-o list", 0)), "list")
     agent(world, "host1", "-o monitor", 0)
@@ -166,7 +132,7 @@ def zone_fencing(world):
     # A node hangs.
     init = world.hosts.execute("host2", HANG).strip()
     began = time.time()
-    wait_view(world, "host1", "pg2 is fenced", lambda root: fenced(root, "pg2"), FENCED_SECONDS)
+    wait_view(world, "host1", "pg2 is fenced", lambda root: fenced(root, "pg2", 2), FENCED_SECONDS)
     hung = time.time() - began
     expect(not world.hosts.execute("host2", f"[ ! -e /proc/{init} ] || cat /proc/{init}/stat"), "the zone that hung was not halted")
     wait_running(world, "host2")
@@ -184,7 +150,7 @@ def zone_fencing(world):
     wait_running(world, "host3")
     wait_view(world, "host1", "pg3 is back", is_whole)
     # The host of a node dies. Its node is off only when the hosts' cluster has fenced the host.
-    count = len([e for e in view(world, "host1").iter("fence_event") if e.get("target") == "pg3"])
+    count = count_fenced(view(world, "host1"), "pg3")
     world.hosts.switch_works = False
     try:
         world.hosts.kill("host3")
