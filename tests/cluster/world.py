@@ -231,9 +231,9 @@ class View:
             self.places[resource.get("id")[len("zone-"):]] = hosts
         self.failed = [f.get("op_key") or f.get("id") for f in root.iter("failure")]
 
-    def is_whole(self):
+    def is_whole(self, hosts=NUMBERS):
         """Returns true if all hosts are members."""
-        return len(self.nodes) == len(NUMBERS) and all(
+        return len(self.nodes) == len(hosts) and all(
             n["online"] == "true" and n["unclean"] == "false" and n["pending"] == "false" for n in self.nodes.values()
         )
 
