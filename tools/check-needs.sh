@@ -133,6 +133,8 @@ need_test_tools() {
     if [ -n "${ZONES_TEST_LONG-}${named_cluster-}" ]; then
         read -ra for_vm < <(tests/cluster/run --needs)
         missing+=("${for_vm[@]}")
+        read -ra for_vm < <(tests/vm/cluster/run --needs)
+        missing+=("${for_vm[@]}")
     fi
     if [ -n "${ZONES_TEST_LONG-}${named_systemd-}" ]; then
         read -ra for_vm < <(tests/vm/systemd/run --needs)
