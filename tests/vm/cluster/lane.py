@@ -45,8 +45,8 @@ mkfs.ext4 -q /dev/vdb
 mkdir -p /zones/web && mount /dev/vdb /zones/web && chmod 700 /zones/web
 zonecfg -z web 'create; set ip-type=exclusive
 add anet; set linkname=net0; set lower-link=br0; set allowed-address=10.66.0.50/24; end
-add fs; set dir=/hb; set special=/run/closed/hb; set type=lofs; end
-add fs; set dir=/hostid; set special=/run/hostid; set type=lofs; add options ro; end'
+add fs; set dir=/hb; set special=/var/lib/closed/hb; set type=lofs; end
+add fs; set dir=/hostid; set special=/var/lib/hostid; set type=lofs; add options ro; end'
 zoneadm -z web install
 zoneadm -z web boot
 zlogin web 'cat >/etc/rc.zone; chmod 755 /etc/rc.zone' </root/rc.zone
