@@ -171,20 +171,24 @@ class Lane:
         first.run(MAKE_ZONE)
         self.took("mkfs, zonecfg, zoneadm install and boot", began)
         began = time.time()
-        # It waits 120 s for the start, which is too short here. The next steps wait for it longer.
-        said = first.run(f"zonecluster add -d /dev/vdb {ZONE} || echo status $?")
-        print(said, flush=True)
-        if "status" in said and "the start of the zone: not done after" not in said:
-            raise RuntimeError("zonecluster add failed")
+        print(self.begin(first, f"zonecluster add -d /dev/vdb {ZONE}"), flush=True)
         first.run(SLOW)
         self.took("zonecluster add", began)
         self.wait_view("host1", lambda view: len(view.places.get(ZONE, ())) == 1, "the zone runs")
         print(first.run("zonecluster status"), flush=True)
 
+    @staticmethod
+    def begin(machine, command):
+        """Runs a command of zonecluster. It gives up the wait for Pacemaker after 120 s; the lane waits longer."""
+        said = machine.run(f"{command} || echo status $?")
+        if re.search(r"^status \d+$", said, re.M) and "not done after" not in said:
+            raise RuntimeError(f"{command}: {said}")
+        return said
+
     def planned_move(self, source, target):
         """Moves the zone by zonecluster."""
         number, began = self.beats.last_number(), time.time()
-        self.machines[source].run(f"zonecluster move {ZONE} {target}")
+        self.begin(self.machines[source], f"zonecluster move {ZONE} {target}")
         back = self.beats.wait_from(target, began)
         self.took(f"planned move, {source} to {target}, until the application is back", began)
         print(f"{back - self.beats.last_before(back):10.1f} s   without a record of it (emulated)", flush=True)
