@@ -9,6 +9,8 @@ import changes
 import databases
 import fencing
 import galera
+import guests
+import network
 import quorum
 import storage
 import zones
@@ -330,11 +332,11 @@ def check_exclusive(world):
 
 
 # The control is the last: it leaves damaged storage behind.
-CASES = (ocf_tester, planned_move, init_killed, host_killed, link_cut, dead_fence, returning_host, configuration_drift, failover_command,
-         storage_late, zone_cluster, zones.zone_cluster_clone)
+CASES = (ocf_tester, planned_move, network.network_follows, init_killed, host_killed, link_cut, dead_fence, returning_host,
+         configuration_drift, failover_command, storage.storage_resource, storage_late, zone_cluster, zones.zone_cluster_clone)
 # Run with --long, or if they are named: each takes half a minute and more.
-LONG_CASES = (fencing.host_fencing, zones.zone_fencing, databases.postgres_failover, databases.postgres_replicated, quorum.etcd,
-              galera.galera, random_faults)
+LONG_CASES = (guests.guest_node, fencing.host_fencing, zones.zone_fencing, databases.postgres_failover,
+              databases.postgres_replicated, quorum.etcd, galera.galera, random_faults)
 
 
 def chosen(names, is_long):
