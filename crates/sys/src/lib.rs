@@ -5,6 +5,7 @@
 
 pub mod bpf;
 pub mod btrfs;
+pub mod byte_lock;
 pub mod crash;
 pub mod extents;
 pub mod fanotify;
