@@ -4,7 +4,8 @@
 //! (NBD), and sends the memory as QEMU's own stream; the migrating process carries this data over
 //! sockets. When little of the memory is left, QEMU pauses the guest and waits (`pre-switchover`)
 //! until the last disk blocks are on the target. The QEMU on the target stays stopped (`-S`) until
-//! it is told to run the guest.
+//! it is told to run the guest. A disk on shared storage is not mirrored: QEMU at the source releases
+//! it at the end of [`complete`], and QEMU on the target opens it for writing in [`run`].
 //!
 //! | here | there |
 //! |---|---|
@@ -373,7 +374,9 @@ pub fn offer(
         });
         monitor.execute("block-export-add", Some(export), COMMAND_TIMEOUT)?;
     }
-    migrate::set_capabilities(monitor, &[])?;
+    // Without this capability QEMU would open disks on shared storage for writing as soon as it has
+    // the memory, while the guest may still go on at the source.
+    migrate::set_capabilities(monitor, &["late-block-activate"])?;
     let name = json!({ "fdname": MEMORY });
     monitor.execute_with("getfd", Some(name), memory, COMMAND_TIMEOUT)?;
     monitor

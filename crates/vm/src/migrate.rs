@@ -129,10 +129,11 @@ fn now(monitor: &mut Monitor) -> Result<Activity, Error> {
 }
 
 /// The capabilities of QEMU's migration that zoneadmd sets.
-const CAPABILITIES: [&str; 3] = [
+const CAPABILITIES: [&str; 4] = [
     "x-ignore-shared",
     "pause-before-switchover",
     "auto-converge",
+    "late-block-activate",
 ];
 
 /// Turns on the capabilities in `wanted` and turns off the other known ones, so that no setting of
