@@ -37,6 +37,7 @@ mod new_file;
 pub mod ports;
 pub mod record;
 pub mod seed;
+pub mod shared_disk;
 pub mod uefi;
 
 /// The user id in the zone under which QEMU runs.

@@ -228,6 +228,12 @@ impl Record {
         disks.chain(self.nvram.iter().map(|nvram| nvram.file.as_str()))
     }
 
+    /// Returns the disks in the zonepath, each with the name of the file that the guest writes to.
+    pub fn own_disks(&self) -> impl Iterator<Item = (&Disk, &str)> {
+        let own = self.disks.iter();
+        own.filter_map(|disk| Some((disk, disk.file.as_deref()?)))
+    }
+
     /// Writes the record to the zonepath.
     ///
     /// # Errors
