@@ -3,7 +3,7 @@
 //!
 //! Only the blocks of a file that are not zeros are sent. The target reads its written files back
 //! and compares digests. The disk files of a running guest are sent as drafts before the guest is
-//! suspended. After that only the changed blocks are sent. Base files of disks never change and are
+//! suspended. After that only the changed blocks are sent. Disks on shared storage are not sent. Base files of disks never change and are
 //! known by their digests, so a base file that a zone of the target has is not sent.
 
 use std::collections::BTreeMap;
@@ -25,6 +25,7 @@ use crate::wire::{Arrange, ArrangeDisk, Frame, Wire};
 use control::protocol::LeaveDisk;
 use host::{Error, Host};
 use kernelzone::record::Record;
+use kernelzone::shared_disk::{self, Shared, Sign};
 use kernelzone::{disks, image};
 use platform::kind;
 use subject::Subject;
@@ -36,6 +37,10 @@ pub(super) struct Cargo {
     pub(super) record: Record,
     /// True if the image of the guest's memory will also be sent.
     pub(super) suspended: bool,
+    /// The signs of the disks on shared storage, which are not sent. Sources before this field
+    /// refuse such disks.
+    #[serde(default)]
+    pub(super) shared: Vec<Sign>,
 }
 
 /// The purpose of a file that is sent.
@@ -69,6 +74,8 @@ pub(super) struct Load {
     files: Vec<(Role, PathBuf)>,
     /// The checksums of the blocks that were sent of each draft, by the path of the file.
     drafts: BTreeMap<PathBuf, Sums>,
+    /// The disks on shared storage. Their signs are valid as long as these values live.
+    _shared: Vec<Shared>,
 }
 
 /// Maps the offset of each block that is not all zeros to the block's checksum.
@@ -78,7 +85,8 @@ impl Load {
     /// Returns the files that a zone must send; `None` for a zone that is not a kernel zone.
     ///
     /// # Errors
-    /// Fails with [`Error::Refused`] if a disk of the guest is outside the zonepath.
+    /// Fails with [`Error::Refused`] if a disk of the guest is outside the zonepath and is not on
+    /// shared storage.
     pub(super) fn of(
         host: &Host,
         subject: &Subject,
@@ -88,7 +96,7 @@ impl Load {
         let Some(mut record) = kind::of(config).record(zonepath)? else {
             return Ok(None);
         };
-        refuse_elsewhere(host, config, &record, zonepath)?;
+        let shared = shared(host, config, &record, zonepath)?;
         note_digests(&mut record, zonepath)?;
         let suspended = suspend::is_suspended(host, &subject.entry, config);
         let files: Vec<(Role, PathBuf)> = record
@@ -100,9 +108,11 @@ impl Load {
             cargo: Cargo {
                 record,
                 suspended: suspended || subject.state == State::Running,
+                shared: shared.iter().map(|one| one.sign.clone()).collect(),
             },
             files,
             drafts: BTreeMap::new(),
+            _shared: shared,
         };
         if suspended {
             load.add_image(host, config, zonepath);
@@ -172,12 +182,9 @@ impl Load {
     /// migration.
     pub(super) fn arrange(&self, machine: Value) -> io::Result<Arrange> {
         let mut disks = Vec::new();
-        for disk in &self.cargo.record.disks {
-            let name = disk.file.as_ref().map(|name| Role::Disk(name.clone()));
-            let file = self
-                .files
-                .iter()
-                .find(|(role, _)| Some(role) == name.as_ref());
+        for (disk, name) in self.cargo.record.own_disks() {
+            let name = Role::Disk(name.to_owned());
+            let file = self.files.iter().find(|(role, _)| *role == name);
             // The size is the length of the file, because a guest could fake another image format
             // in the first bytes of a raw disk.
             let size = match (disk.format, file) {
@@ -193,7 +200,7 @@ impl Load {
     /// migration.
     pub(super) fn leaving(&self) -> Vec<LeaveDisk> {
         let record = &self.cargo.record;
-        let disks = record.disks.iter().map(|disk| LeaveDisk {
+        let disks = record.own_disks().map(|(disk, _)| LeaveDisk {
             name: waiting_guest::name(disk.id),
             // A disk with base files is not mirrored as a whole, because its base files are sent as
             // files.
@@ -305,27 +312,32 @@ fn changes(
     Ok(())
 }
 
-/// Refuses disks outside the zonepath. They are not sent, and the other host may have other data at
-/// the same path.
-fn refuse_elsewhere(
+/// Returns the disks outside the zonepath, which must be on shared storage. They are not sent, and
+/// the other host may have other data at the same path.
+fn shared(
     host: &Host,
     config: &Config,
     record: &Record,
     zonepath: &Path,
-) -> Result<(), Error> {
+) -> Result<Vec<Shared>, Error> {
+    let mut shared = Vec::new();
     for place in disks::places(host, config) {
-        let known = record
-            .disk(place.id)
-            .is_some_and(|disk| disk.file.is_some());
-        if !known || !disks::is_own(&place, zonepath) {
-            return Err(Error::Refused(format!(
-                "its disk {} is {}: only disks that lie in the zonepath go along.",
-                place.id,
-                place.path.display()
-            )));
+        let is_own = disks::is_own(&place, zonepath);
+        let known = record.disk(place.id);
+        let has_file = known.is_some_and(|disk| disk.file.is_some());
+        match (is_own, has_file) {
+            (true, true) => {}
+            (false, false) => shared.push(shared_disk::sign(&place)?),
+            _ => {
+                return Err(Error::Refused(format!(
+                    "its disk {} is {}, which is not the disk that it was installed with: boot the zone first.",
+                    place.id,
+                    place.path.display()
+                )));
+            }
         }
     }
-    Ok(())
+    Ok(shared)
 }
 
 /// Computes the missing digests of base files and stores them in the record.

@@ -16,7 +16,7 @@ use crate::guest::{Cargo, Head, Role};
 use crate::wire::{Arrange, Frame, Wire, plain};
 use host::{Error, Host, flatten};
 use kernelzone::record::{Disk, Record};
-use kernelzone::{clone, disks, image};
+use kernelzone::{clone, disks, image, shared_disk};
 
 /// The files of a guest that the target still waits for.
 #[derive(Debug)]
@@ -53,16 +53,7 @@ impl Unloading {
         record
             .check()
             .map_err(|error| Error::Refused(error.to_string()))?;
-        let places = disks::places(host, config);
-        for disk in &record.disks {
-            let place = places.iter().find(|place| place.id == disk.id);
-            if !place.is_some_and(|place| disks::is_own(place, zonepath)) {
-                return Err(Error::Refused(format!(
-                    "no device of the zone stores disk {} in its zonepath: add a device with this id whose storage is a file there.",
-                    disk.id
-                )));
-            }
-        }
+        check_disks(host, config, zonepath, cargo)?;
         let lacks: Vec<String> = record.files().map(str::to_owned).collect();
         let path = image::path(host, config).filter(|_| cargo.suspended);
         if cargo.suspended && path.is_none() {
@@ -180,18 +171,15 @@ impl Unloading {
     /// Fails with [`Error::Refused`] if the disks are not those that the source announced before.
     pub(super) fn make_disks(&mut self, arrange: &Arrange) -> Result<(), Error> {
         let odd = || Error::Refused("was told of disks that it does not know.".to_owned());
-        let disks = &self.record.disks;
-        let ids = |disk: &Disk| disk.id;
-        if !disks
-            .iter()
-            .map(ids)
-            .eq(arrange.disks.iter().map(|disk| disk.id))
-        {
+        let own: Vec<_> = self.record.own_disks().collect();
+        let ids = own.iter().map(|(disk, _)| disk.id);
+        if !ids.eq(arrange.disks.iter().map(|disk| disk.id)) {
             return Err(odd());
         }
-        for (disk, arranged) in disks.iter().zip(&arrange.disks) {
-            let name = disk.file.as_ref().ok_or_else(odd)?;
-            if !self.lacks.contains(name) || arranged.size > vm::image::MAX_DISK_BYTES {
+        for ((disk, name), arranged) in own.into_iter().zip(&arrange.disks) {
+            if !self.lacks.iter().any(|lacking| lacking == name)
+                || arranged.size > vm::image::MAX_DISK_BYTES
+            {
                 return Err(odd());
             }
             let path = self.zonepath.join(name);
@@ -203,7 +191,7 @@ impl Unloading {
             };
             let fail = || Error::io(format!("write {}", path.display()));
             let mut file = options.open(&path).map_err(fail())?;
-            self.made.push(name.clone());
+            self.made.push(name.to_owned());
             match disk.format {
                 Format::Raw => file.set_len(arranged.size).map_err(fail())?,
                 Format::Qcow2 => {
@@ -254,6 +242,54 @@ impl Unloading {
             return Err(Error::Refused("no image was sent.".to_owned()));
         }
         self.sync()
+    }
+}
+
+/// Checks that this host has a place for each disk of the guest: a file in the zonepath for a disk
+/// that is sent, and the same storage as the source for a disk that is not.
+///
+/// # Errors
+/// Fails with [`Error::Refused`] if this is not the case.
+pub(super) fn check_disks(
+    host: &Host,
+    config: &Config,
+    zonepath: &Path,
+    cargo: &Cargo,
+) -> Result<(), Error> {
+    let places = disks::places(host, config);
+    let own = cargo.record.own_disks().map(|(disk, _)| disk.id);
+    for id in own {
+        let place = places.iter().find(|place| place.id == id);
+        if !place.is_some_and(|place| disks::is_own(place, zonepath)) {
+            return Err(Error::Refused(format!(
+                "no device of the zone stores disk {id} in its zonepath: add a device with this id whose storage is a file there.",
+            )));
+        }
+    }
+    for sign in &cargo.shared {
+        let place = places.iter().find(|place| place.id == sign.id);
+        match place.filter(|place| !disks::is_own(place, zonepath)) {
+            Some(place) => shared_disk::check(place, sign)?,
+            None => {
+                return Err(Error::Refused(format!(
+                    "no device of the zone is disk {} outside its zonepath: add a device with this id whose storage is the shared storage.",
+                    sign.id
+                )));
+            }
+        }
+    }
+    // A disk without a sign is not known to be the source's.
+    let elsewhere = places
+        .iter()
+        .filter(|place| !disks::is_own(place, zonepath))
+        .find(|place| cargo.shared.iter().all(|sign| sign.id != place.id));
+    match elsewhere {
+        None => Ok(()),
+        Some(place) => Err(Error::Refused(format!(
+            "its disk {} is {} here, outside the zonepath, and the source has no such disk.",
+            place.id,
+            place.path.display()
+        ))),
     }
 }
 

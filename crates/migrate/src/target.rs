@@ -21,7 +21,7 @@ use store::xml::{self, manifest::Manifest};
 
 use crate::guest::Head;
 use crate::live_target::{self, Came};
-use crate::receive_guest::Unloading;
+use crate::receive_guest::{Unloading, check_disks};
 use crate::waiting_guest;
 use crate::waiting_guest::Arrival;
 use crate::wire::{
@@ -200,6 +200,9 @@ fn look(
     refuse_root(host, zone, &config)?;
     check(manifest, hello)?;
     let zonepath = host.root.path(&config.zonepath());
+    if let Some(cargo) = &hello.machine {
+        check_disks(host, &config, &zonepath, cargo)?;
+    }
     let found = (1..=layers.len())
         .rev()
         .find(|n| {

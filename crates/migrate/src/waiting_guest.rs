@@ -27,7 +27,7 @@ use zone::verify;
 pub(crate) struct Arrival {
     control: OwnedFd,
     report: OwnedFd,
-    /// A connection for each disk of the guest, in the order of the disks.
+    /// A connection for each disk of the guest that is sent, in the order of the disks.
     pub disks: Vec<UnixStream>,
     /// The connection for the guest's memory.
     pub memory: UnixStream,
@@ -52,7 +52,9 @@ pub(crate) fn start(host: &Host, subject: &Subject, config: &Config) -> Result<A
     let machine = facts.machine.as_ref();
     let machine = machine.ok_or_else(|| Error::Refused("has no machine.".to_owned()))?;
     let record = &machine.record;
-    let disks = record.disks.iter().map(|disk| name(disk.id));
+    // The QEMU of the source releases a disk on shared storage before this QEMU opens it, and no
+    // blocks of it are sent.
+    let disks = record.own_disks().map(|(disk, _)| name(disk.id));
     let nvram = record.nvram.iter().map(|_| NVRAM.to_owned());
     let names: Vec<String> = disks.chain(nvram).collect();
     plan.arriving = Some(names.clone());
