@@ -32,6 +32,12 @@ pub struct Place {
 }
 
 impl Place {
+    /// Returns the key that orders disks: the zone is installed on the disk with the lowest one, and
+    /// starts from it.
+    pub(crate) fn order(&self) -> (u32, u32) {
+        (self.boot.unwrap_or(u32::MAX), self.id)
+    }
+
     /// Returns the size in bytes of a new, empty disk at this place.
     pub(crate) fn new_size(&self) -> u64 {
         self.size.unwrap_or(DEFAULT_DISK_BYTES)

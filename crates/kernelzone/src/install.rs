@@ -35,9 +35,7 @@ pub fn make(
     let qemu = crate::facts::qemu(host)?;
     let model = Model::of_version(&qemu.version);
     let places = disks::places(host, config);
-    let first = places
-        .iter()
-        .min_by_key(|place| (place.boot.unwrap_or(u32::MAX), place.id));
+    let first = places.iter().min_by_key(|place| place.order());
     let first = first.ok_or("the zone has no disk")?;
     progress(&format!("Machine: {}, QEMU {}.", model.machine, model.qemu));
     let uefi = firmware(config, &options)?;
@@ -125,7 +123,7 @@ fn for_uefi(source: Option<&Source>) -> bool {
 
 /// Makes an empty disk in the zonepath, or measures an existing disk outside the zonepath. Nothing
 /// is installed on this disk.
-fn further(place: &Place, zonepath: &Path) -> Result<Disk, AnyError> {
+pub(crate) fn further(place: &Place, zonepath: &Path) -> Result<Disk, AnyError> {
     let size = if is_own(place, zonepath) {
         create(&place.path)?.set_len(place.new_size())?;
         place.new_size()

@@ -22,6 +22,7 @@
 //! | `depth` | merges before the snapshots of a schedule: when, and how much they copy |
 //! | `login` | commands in the guest, through its agent |
 
+pub mod adopt;
 pub mod clone;
 pub mod depth;
 pub mod disk_size;

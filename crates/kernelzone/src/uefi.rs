@@ -23,7 +23,7 @@ use crate::record::{Nvram, Record, Start};
 use host::{Error, flatten};
 
 /// Name of the file with the firmware's variables in the zonepath.
-pub(crate) const FILE: &str = "uefi.nvram";
+pub const FILE: &str = "uefi.nvram";
 
 /// The reason why a guest has no firmware or no keys.
 #[derive(Debug, thiserror::Error)]

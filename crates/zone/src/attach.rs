@@ -24,6 +24,7 @@ use crate::executor::{self, Outcome};
 use crate::inventory::{self, System};
 use crate::{exported, quota, verify};
 use host::{Error, Host};
+use platform::kind;
 use subject::identity::{self, Claim, Identity};
 use subject::{DETACHED, Start, Subject, UNPACKING};
 
@@ -171,6 +172,7 @@ fn attach_with(
     let path = subject.zonepath.clone();
     let had_folder = path.exists();
     let mut filled = Ok(());
+    let mut adopts = false;
     if let Some(filler) = filler {
         fill(host, &subject, &config, None, progress)?;
         let root = path.join(ROOT);
@@ -185,6 +187,10 @@ fn attach_with(
             "{}/root is of a command that was cut off while it unpacked or checked it: give attach -a or import again, or uninstall it.",
             subject.entry.zonepath.display()
         )));
+    } else if !path.join(ROOT).exists() && kind::of(&config).is_elsewhere(host, &config, &path) {
+        refuse_unless_taken(&subject, options)?;
+        adopts = true;
+        filled = adopt(host, &subject, &config, progress);
     } else if !path.join(ROOT).exists() {
         return Err(Error::Refused(format!(
             "{}/root: no such directory: there is nothing to attach.",
@@ -193,10 +199,15 @@ fn attach_with(
     }
     let attached =
         filled.and_then(|()| attach_root(host, &mut subject, &config, options, updater, progress));
-    if attached.is_err() && is_new && !is_stored(host, zone) {
+    if attached.is_err() && (is_new || adopts) && !is_stored(host, zone) {
         // The files that this command unpacked belong to no zone. An error of their removal is
         // ignored, because the first error is reported.
         let _ = driver_at(&path).and_then(|driver| driver.destroy(&path));
+        if adopts {
+            for file in [kernelzone::record::FILE, kernelzone::uefi::FILE] {
+                let _ = store::atomic::remove(&path.join(file));
+            }
+        }
         let _ = store::xml::manifest::remove(&path);
         for mark in [UNPACKING, identity::FILE, identity::LOCK] {
             let _ = store::atomic::remove(&path.join(mark));
@@ -206,6 +217,29 @@ fn attach_with(
         }
     }
     attached
+}
+
+/// Refuses a kernel zone whose disks are all on shared storage, unless the user says that no other
+/// host runs it.
+fn refuse_unless_taken(subject: &Subject, options: &Options) -> Result<(), Error> {
+    let zone = &subject.entry.name;
+    match options.take_over {
+        true => Ok(()),
+        false => Err(Error::Owner(format!(
+            "its disks are on shared storage, and another host may run it: 'zoneadm -z {zone} attach --take-over' takes it; do that only when it runs on no other host."
+        ))),
+    }
+}
+
+/// Makes an empty root and the record of a kernel zone whose disks are all on shared storage.
+fn adopt(
+    host: &Host,
+    subject: &Subject,
+    config: &Config,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), Error> {
+    fill(host, subject, config, None, progress)?;
+    kind::of(config).adopt(host, config, &subject.zonepath)
 }
 
 /// Returns true if a zone is installed, or if its state is unknown. After an error the root may be

@@ -153,3 +153,42 @@ fn a_disk_on_shared_storage_is_not_copied() {
         assert_eq!(text.trim_end(), format!("block {number}"));
     }
 }
+
+#[test]
+fn a_zone_whose_disks_are_elsewhere_is_taken_over() {
+    let Some(host) = Host::new() else {
+        return;
+    };
+    if !machine::has_qemu() {
+        return;
+    }
+    let disk = host.path("/shared.raw");
+    let content = vec![7; 1 << 20];
+    fs::write(&disk, &content).expect("a disk");
+    let more = format!(
+        "remove -F device; add device; set storage=file://{}; set id=0; end",
+        disk.display()
+    );
+    machine::configure(&host, "k1", &more);
+    // Another host may run the zone.
+    host.on("k1", &["attach"])
+        .mentions(1, "another host may run it");
+    assert_eq!(state(&host, "k1"), "configured");
+    assert!(!host.path("zones/k1/machine.json").exists());
+    machine::done(host.on("k1", &["attach", "--take-over"]));
+    assert_eq!(state(&host, "k1"), "installed");
+    machine::done(host.on("k1", &["boot", "-n"]));
+    // Neither the attach nor the removal changes the disk.
+    host.on("k1", &["uninstall", "-F"]).quiet();
+    assert!(!host.path("zones/k1").exists());
+    assert!(fs::read(&disk).expect("the disk") == content);
+    // A disk in the zonepath is no shared storage: it cannot be made anew.
+    machine::configure(&host, "k2", "");
+    host.on("k2", &["attach", "--take-over"])
+        .mentions(1, "nothing to attach");
+    // Neither can a block device, which no QEMU locks between hosts.
+    let more = "remove -F device; add device; set storage=dev:/dev/loop0; set id=0; end";
+    machine::configure(&host, "k3", more);
+    let ran = host.on("k3", &["attach", "--take-over"]);
+    assert_eq!(ran.code(), Some(1), "{ran:?}");
+}

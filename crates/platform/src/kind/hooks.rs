@@ -152,6 +152,20 @@ pub trait ZoneKind: fmt::Debug + Sync {
         has_record: bool,
     ) -> Result<(), Error>;
 
+    /// Returns true if nothing in the zonepath of this zone must survive, because all its disks are
+    /// files outside of it.
+    fn is_elsewhere(&self, _: &Host, _: &Config, _: &Path) -> bool {
+        false
+    }
+
+    /// Makes the files in the zonepath of a zone that [`ZoneKind::is_elsewhere`] accepts.
+    ///
+    /// # Errors
+    /// Fails with [`Error::Refused`].
+    fn adopt(&self, _: &Host, config: &Config, _: &Path) -> Result<(), Error> {
+        Err(other_brand(config))
+    }
+
     /// Returns the patterns of the host devices that the zone gets as device nodes.
     fn device_patterns(&self, config: &Config) -> Vec<String>;
 

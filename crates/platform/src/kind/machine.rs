@@ -19,7 +19,7 @@ use crate::plan::guest::words_of_boot;
 use host::{Error, Host};
 use kernelzone::disks::{self, Added};
 use kernelzone::record::Record;
-use kernelzone::{disk_size, facts, image, install, ports, uefi};
+use kernelzone::{adopt, disk_size, facts, image, install, ports, uefi};
 use subject::Subject;
 
 /// The hooks of kernel zones.
@@ -161,6 +161,14 @@ impl ZoneKind for Machine {
         }
         install::refuse_there(host, config, zonepath)
             .map_err(|error| Error::Refused(format!("{error}.")))
+    }
+
+    fn is_elsewhere(&self, host: &Host, config: &Config, zonepath: &Path) -> bool {
+        adopt::is_elsewhere(host, config, zonepath)
+    }
+
+    fn adopt(&self, host: &Host, config: &Config, zonepath: &Path) -> Result<(), Error> {
+        adopt::make_record(host, config, zonepath)
     }
 
     /// A device resource, which is a device node in other zones, is a disk of the guest here.
