@@ -231,7 +231,8 @@ fn refuse_unless_taken(subject: &Subject, options: &Options) -> Result<(), Error
     }
 }
 
-/// Makes an empty root and the record of a kernel zone whose disks are all on shared storage.
+/// Makes the root, as an install does, and the record of a kernel zone whose disks are all on shared
+/// storage.
 fn adopt(
     host: &Host,
     subject: &Subject,
@@ -239,7 +240,19 @@ fn adopt(
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), Error> {
     fill(host, subject, config, None, progress)?;
-    kind::of(config).adopt(host, config, &subject.zonepath)
+    let kind = kind::of(config);
+    let root = Step::Populate {
+        brand: config.brand().to_owned(),
+        root: subject.zonepath.join(ROOT),
+        options: kind.install_options(&[])?.root,
+    };
+    let plan = ZonePlan {
+        zone: subject.entry.name.clone(),
+        verb: Verb::Attach,
+        steps: vec![root],
+    };
+    run(host, subject, config, &plan, progress)?;
+    kind.adopt(host, config, &subject.zonepath)
 }
 
 /// Returns true if a zone is installed, or if its state is unknown. After an error the root may be
