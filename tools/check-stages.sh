@@ -11,7 +11,7 @@ stage_scripts() {
         tests/vm/systemd/run tests/vm/systemd/payload tests/vm/systemd/docs tests/vm/systemd/first-hour tests/vm/run-payload tests/vm/cluster/run tests/vm/cluster/rc.zone tests/vm/cluster/host/usr/local/sbin/* tests/vm/patch/run tests/vm/patch/payload tests/vm/quota/run tests/vm/quota/payload \
         tools/deb packaging/deb/postinst packaging/deb/prerm packaging/deb/postrm packaging/deb/cluster.reload tests/packaging/run \
         tests/crash/run tests/man/run tests/completion/run tests/completion/bashrc packaging/completions/bash/* \
-        tests/ansible/run tests/salt/run tests/web/run tests/web/bridge-with-fake tests/web/fake/* web/build cluster/ocf/Zone tests/cluster/run tests/cluster/agent tests/cluster/node-root \
+        tests/ansible/run tests/salt/run tests/web/run tests/web/bridge-with-fake tests/web/fake/* web/build cluster/ocf/Zone tests/cluster/run tests/cluster/agent tests/cluster/node-root tests/cluster/guest-disk \
         tests/cluster/node-init tests/cluster/rc.zone tests/docs/run tests/docs/session fuzz/run packaging/solaris-shim/target/bin/*
     shellcheck -x --shell=bash tests/docs/before/*
     tools/watch-tests --self-test
