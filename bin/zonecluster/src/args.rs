@@ -50,7 +50,7 @@ pub enum Command {
     /// `add`; `dry` is -n.
     Add {
         /// The zone and its storage. The path is empty: the zone's configuration has it.
-        failover: Failover,
+        failover: Box<Failover>,
         /// -s: the id of the resource below the zone.
         storage: Option<String>,
         /// Print, and change nothing.
@@ -117,7 +117,7 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
     }
     let command = match (*verb, operands) {
         ("add", [zone]) => Command::Add {
-            failover: failover(zone, &options)?,
+            failover: Box::new(failover(zone, &options)?),
             storage: value_of('s', &options).map(|id| name(&id)).transpose()?,
             dry,
         },
