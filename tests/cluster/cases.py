@@ -7,7 +7,11 @@ import traceback
 
 import changes
 import databases
+import fencing
+import galera
+import guests
 import kernel
+import network
 import quorum
 import storage
 import zones
@@ -329,12 +333,11 @@ def check_exclusive(world):
 
 
 # The control is the last: it leaves damaged storage behind.
-CASES = (ocf_tester, planned_move, init_killed, host_killed, link_cut, dead_fence, returning_host, configuration_drift, failover_command,
-         storage_late, zone_cluster, zones.zone_cluster_clone, zones.zone_fencing, databases.postgres_failover,
-         databases.postgres_replicated, quorum.etcd)
-LONG_CASES = (random_faults,)
-# Runs only by its name: it has not passed yet.
-NAMED_CASES = (kernel.kernel_zone,)
+CASES = (ocf_tester, planned_move, network.network_follows, init_killed, host_killed, link_cut, dead_fence, returning_host,
+         configuration_drift, failover_command, storage.storage_resource, storage_late, zone_cluster, zones.zone_cluster_clone)
+# Run with --long, or if they are named: each takes half a minute and more.
+LONG_CASES = (guests.guest_node, fencing.host_fencing, zones.zone_fencing, databases.postgres_failover,
+              databases.postgres_replicated, quorum.etcd, galera.galera, kernel.kernel_zone, random_faults)
 
 
 def chosen(names, is_long):
@@ -349,10 +352,6 @@ def chosen(names, is_long):
 
 def run_all(world, cases):
     """Runs the cases and prints the table. Returns the exit status."""
-    cases = [*CASES, *(LONG_CASES if is_long else ()), split_brain]
-    if names:
-        cases = [*cases[:-1], *NAMED_CASES, split_brain]
-        cases = [case for case in cases if case.__name__ in names]
     rows, failed = [], []
     for case in cases:
         began = time.time()
