@@ -5,7 +5,7 @@ use model::verb::Admission;
 use model::{State, Verb, ZoneName};
 use store::index::Index;
 use zone::clone::Unknown;
-use zone::uninstall::Configuration;
+use zone::uninstall::{Configuration, Data};
 
 use crate::call::Call;
 use crate::choose::prepare;
@@ -150,7 +150,9 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
         let text = "move takes one zone: each zone needs a zonepath of its own";
         return usage::complain(text, Some(verb));
     }
-    if verb == "uninstall" && (options.delete || zones.len() > 1 && !options.dry_run) {
+    let is_guarded = options.data() == Data::Refused;
+    if verb == "uninstall" && !is_guarded && (options.delete || zones.len() > 1 && !options.dry_run)
+    {
         return many::uninstall(host, zones, options.configuration(), options.dry_run);
     }
     many::for_each(verb, zones, |zone, progress| match verb {
@@ -160,7 +162,10 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
             Ok(verified)
         }
         "install" => zone::install::install(host, zone, &options.brand, options.dry_run, progress),
-        "uninstall" => zone::uninstall::uninstall(host, zone, options.dry_run, progress),
+        "uninstall" => {
+            let data = options.data();
+            zone::uninstall::uninstall(host, zone, data, options.dry_run, progress)
+        }
         "move" => {
             let to = options.operand.as_deref().unwrap_or_default();
             zone::relocate::relocate(host, zone, to.as_ref(), options.dry_run, progress)

@@ -7,7 +7,7 @@ use lexopt::prelude::*;
 use model::immutable::Access;
 use zone::boot::BootOptions;
 use zone::snapshot::{BadName, Name};
-use zone::uninstall::Configuration;
+use zone::uninstall::{Configuration, Data};
 
 use crate::{attach, space};
 
@@ -20,6 +20,8 @@ pub(crate) struct Options {
     pub(crate) create: bool,
     /// Delete the configuration of each zone that is uninstalled.
     pub(crate) delete: bool,
+    /// Uninstall only zones that have no data in their zonepaths.
+    pub(crate) shared_disks: bool,
     /// Boot again after shutdown.
     pub(crate) again: bool,
     /// The source of a clone, the state for mark, or a snapshot.
@@ -44,6 +46,14 @@ impl Options {
         match self.delete {
             true => Configuration::Deleted,
             false => Configuration::Kept,
+        }
+    }
+
+    /// Returns the treatment of data in the zonepaths of zones that are uninstalled.
+    pub(crate) const fn data(&self) -> Data {
+        match self.shared_disks {
+            true => Data::Refused,
+            false => Data::Removed,
         }
     }
 
@@ -120,6 +130,11 @@ pub(crate) fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
             Short('r') if verb == "shutdown" => options.again = true,
             Long("create") if verb == "clone" => options.create = true,
             Long("delete") if verb == "uninstall" => options.delete = true,
+            // No data is lost, so no question is asked.
+            Long("shared-disks") if verb == "uninstall" => {
+                options.shared_disks = true;
+                options.force = true;
+            }
             Short('m') if verb == "clone" => {
                 let value = parser.value().map_err(|error| error.to_string())?;
                 if value != "copy" {
@@ -152,6 +167,9 @@ pub(crate) fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
         ("quota", operand) => {
             let operand = operand.ok_or("quota needs a size, or none")?;
             options.quota = space::quota(operand)?;
+        }
+        ("uninstall", _) if options.delete && options.shared_disks => {
+            return Err("uninstall takes --delete or --shared-disks, not both".to_owned());
         }
         ("mark", Some("incomplete")) => {}
         ("mark", _) => return Err("mark takes the state incomplete".to_owned()),

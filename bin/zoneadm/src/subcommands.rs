@@ -101,9 +101,11 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "uninstall",
-        form: "uninstall [--delete] [-F] [-n]",
+        form: "uninstall [--delete | --shared-disks] [-F] [-n]",
         help: "Removes the zone's files. Asks first, unless -F is given.\n\
-               \t--delete  deletes the configuration, too; also takes configured zones",
+               \t--delete        deletes the configuration, too; also takes configured zones\n\
+               \t--shared-disks  removes the zonepath of a kernel zone only if no data is in it: all\n\
+               \t                disks are files elsewhere, and it is not suspended. Does not ask",
         examples: &[
             "zoneadm -z web1 uninstall -F",
             "zoneadm -z 'web[1-50]' uninstall --delete -F",

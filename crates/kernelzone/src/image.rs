@@ -20,7 +20,7 @@ use crate::record::Record;
 use host::{Error, Host, flatten};
 
 /// Name of the key file in the zonepath. Only root can enter the zonepath.
-const KEY: &str = "suspend.key";
+pub(crate) const KEY: &str = "suspend.key";
 
 /// Name of the stream with the guest's memory in an image.
 pub const MEMORY: &str = "memory";

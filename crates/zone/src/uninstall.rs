@@ -27,6 +27,16 @@ pub enum Configuration {
     Deleted,
 }
 
+/// The treatment of data in the zonepath.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// All data in the zonepath is removed.
+    Removed,
+    /// A zone with data in its zonepath is refused. Only a kernel zone whose disks are all elsewhere
+    /// has none.
+    Refused,
+}
+
 /// A locked zone that is about to be uninstalled.
 #[derive(Debug)]
 pub struct Subjected {
@@ -71,22 +81,30 @@ pub enum Admitted {
 /// Uninstalls a zone.
 ///
 /// # Errors
-/// Fails with [`Error::Step`] if a step failed. The zone is then incomplete and can be uninstalled
+/// Fails with [`Error::Refused`] if `data` says so, and with [`Error::Step`] if a step failed. The zone is then incomplete and can be uninstalled
 /// again.
 pub fn uninstall(
     host: &Host,
     zone: &ZoneName,
+    data: Data,
     dry_run: bool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Outcome, Error> {
-    let subject = match admit(host, zone, Configuration::Kept, dry_run)? {
+    let subject = match admit(host, zone, Configuration::Kept, false)? {
         Admitted::Go(subject) => subject,
         Admitted::Over(outcome) => return Ok(outcome),
     };
     let Some(files) = &subject.files else {
         return Ok(Outcome::Done);
     };
+    if data == Data::Refused {
+        let kind = kind::of(&files.config);
+        kind.refuse_data(host, &files.config, &files.zonepath, files.was)?;
+    }
     let plan = plan(files, Configuration::Kept);
+    if dry_run {
+        return Ok(Outcome::Planned(plan.to_string()));
+    }
     carry_out(host, files, &plan, progress, &mut |entry| {
         let is_mark = entry.state == State::Incomplete;
         match executor::record_now(host, entry) {

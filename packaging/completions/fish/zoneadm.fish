@@ -131,6 +131,7 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' -m 'how the files are copied'
         case uninstall
             printf '%s\t%s\n' --delete 'deletes the configuration, too; also takes configured zones'
+            printf '%s\t%s\n' --shared-disks 'removes the zonepath of a kernel zone only if no data is in it: all'
             printf '%s\t%s\n' -F 'do not ask'
             printf '%s\t%s\n' -n 'show what would be done'
         case move

@@ -194,3 +194,56 @@ fn a_zone_whose_disks_are_elsewhere_is_taken_over() {
     let ran = host.on("k3", &["attach", "--take-over"]);
     assert_eq!(ran.code(), Some(1), "{ran:?}");
 }
+
+#[test]
+fn an_uninstall_with_shared_disks_removes_no_data() {
+    let Some(host) = Host::new() else {
+        return;
+    };
+    if !machine::has_qemu() {
+        return;
+    }
+    let uninstall = ["uninstall", "--shared-disks"];
+    let image = host.path("/image.raw");
+    let mut content = machine::loader("a raw disk");
+    content.resize(4 << 20, 0);
+    fs::write(&image, &content).expect("an image");
+    // The only copy of this disk is in the zonepath.
+    machine::configure(&host, "k1", "");
+    let words = ["install", "-a", &image.to_string_lossy()];
+    let _ = host.on("k1", &words).ok();
+    for words in [&uninstall[..], &["uninstall", "--shared-disks", "-F"]] {
+        host.on("k1", words)
+            .mentions(1, "expected a file outside of the zonepath");
+        assert_eq!(state(&host, "k1"), "installed");
+        assert!(host.path("zones/k1/machine.json").exists());
+    }
+    machine::done(host.on("k1", &["boot"]));
+    host.halt("k1");
+
+    let more = format!(
+        "remove -F device; add device; set storage=file://{}; set id=0; end",
+        image.display()
+    );
+    machine::configure(&host, "k2", &more);
+    machine::done(host.on("k2", &["attach", "--take-over"]));
+    // A disk that the configuration does not name.
+    let left = host.path("zones/k2/disk1");
+    fs::write(&left, "data").expect("a file");
+    host.on("k2", &uninstall).mentions(1, "disk1");
+    host.on("k2", &["uninstall", "--shared-disks", "-n"])
+        .mentions(1, "disk1");
+    assert_eq!(fs::read_to_string(&left).expect("the file"), "data");
+    fs::remove_file(&left).expect("the file");
+    // A guest that runs is no data, but it is refused as for every uninstall.
+    machine::done(host.on("k2", &["boot"]));
+    let ran = host.on("k2", &uninstall);
+    assert_eq!(ran.code(), Some(1), "{ran:?}");
+    host.halt("k2");
+    host.on("k2", &uninstall).quiet();
+    assert_eq!(state(&host, "k2"), "configured");
+    assert!(!host.path("zones/k2").exists());
+    assert!(fs::read(&image).expect("the disk") == content);
+    host.on("k2", &["uninstall", "--shared-disks", "--delete"])
+        .mentions(2, "not both");
+}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use brand::BootSpec;
 use brand::first_boot::Kind;
 use model::plan::{BootPlan, DeviceNode, Init, Step};
-use model::{Config, Uuid, Verb, ZoneName};
+use model::{Config, State, Uuid, Verb, ZoneName};
 use store::index::Entry;
 use store::runtime::Runtime;
 
@@ -156,6 +156,14 @@ pub trait ZoneKind: fmt::Debug + Sync {
     /// files outside of it.
     fn is_elsewhere(&self, _: &Host, _: &Config, _: &Path) -> bool {
         false
+    }
+
+    /// Refuses to remove the zonepath if [`ZoneKind::adopt`] could not make anew everything in it.
+    ///
+    /// # Errors
+    /// Fails with [`Error::Refused`], or with [`Error::Io`] if the zonepath cannot be read.
+    fn refuse_data(&self, _: &Host, config: &Config, _: &Path, _: State) -> Result<(), Error> {
+        Err(other_brand(config))
     }
 
     /// Makes the files in the zonepath of a zone that [`ZoneKind::is_elsewhere`] accepts.

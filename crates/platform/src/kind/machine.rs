@@ -167,6 +167,16 @@ impl ZoneKind for Machine {
         adopt::is_elsewhere(host, config, zonepath)
     }
 
+    fn refuse_data(
+        &self,
+        host: &Host,
+        config: &Config,
+        zonepath: &Path,
+        state: State,
+    ) -> Result<(), Error> {
+        adopt::refuse_data(host, config, zonepath, state)
+    }
+
     fn adopt(&self, host: &Host, config: &Config, zonepath: &Path) -> Result<(), Error> {
         adopt::make_record(host, config, zonepath)
     }

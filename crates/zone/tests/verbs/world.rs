@@ -366,7 +366,8 @@ impl World {
             }
             Act::Uninstall(zone) => {
                 set("uninstall");
-                uninstall::uninstall(&host, &name_of(zone), false, say).map(drop)
+                uninstall::uninstall(&host, &name_of(zone), uninstall::Data::Removed, false, say)
+                    .map(drop)
             }
             Act::Detach(zone) => {
                 set("detach");
