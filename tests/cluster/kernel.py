@@ -4,6 +4,7 @@ The disk is a file in /shared with a boot loader and a small system; guest-disk 
 """
 
 import os
+import shlex
 import shutil
 import time
 
@@ -60,7 +61,7 @@ def guest(world, script, hosts=NUMBERS):
         if not world.hosts.is_on(number):
             continue
         said = world.hosts.execute(
-            f"host{number}", f"zlogin -n kz {script!r} 2>/dev/null && echo done", check=False, seconds=60)
+            f"host{number}", f"zlogin -n kz {shlex.quote(script)} 2>/dev/null && echo done", check=False, seconds=60)
         if said.endswith("done\n"):
             return f"host{number}", said[:-len("done\n")].strip()
     return None
