@@ -3,6 +3,7 @@
 complete -c zonecluster -f
 complete -c zonecluster -s n -d 'add: print, and change nothing'
 complete -c zonecluster -s d -x -d 'add: the device of the zonepath'
+complete -c zonecluster -s s -x -d 'add: the resource that provides the storage'
 complete -c zonecluster -s t -x -d 'add: the type of its file system'
 complete -c zonecluster -s o -x -d 'add: options of the mount'
 complete -c zonecluster -s p -x -d 'add: the command of the health check'

@@ -134,6 +134,11 @@ pub fn plain() -> Vec<Program> {
             flags: vec![
                 flag("-n", None, "add: print, and change nothing"),
                 flag("-d", Some(Text), "add: the device of the zonepath"),
+                flag(
+                    "-s",
+                    Some(Text),
+                    "add: the resource that provides the storage",
+                ),
                 flag("-t", Some(Text), "add: the type of its file system"),
                 flag("-o", Some(Text), "add: options of the mount"),
                 flag("-p", Some(Text), "add: the command of the health check"),
