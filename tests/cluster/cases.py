@@ -177,7 +177,10 @@ def failover_command(world):
 def storage_late(world):
     host = settle(world)["db"]
     lun, away = (f"{world.hosts.shared}/lun-db.img{end}" for end in ("", ".away"))
-    world.hosts.execute(host, "crm_resource -r g-db --meta -p target-role -v Stopped && crm_resource --wait -T 30")
+    world.hosts.execute(host, "crm_resource -r g-db --meta -p target-role -v Stopped")
+    # crm_resource --wait can return before the stop has begun.
+    storage.wait_for("zone db is stopped", lambda: "is NOT running" in world.hosts.execute(
+        host, "crm_resource --locate -r storage-db 2>&1", check=False))
     os.rename(lun, away)
     try:
         world.hosts.execute(host, "crm_resource -r g-db --meta -p target-role -v Started")
