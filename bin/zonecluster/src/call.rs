@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use cluster::View;
 
 /// Interval between two looks at a change that Pacemaker makes.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+pub const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Runs a program and returns its output.
 ///

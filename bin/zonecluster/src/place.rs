@@ -1,16 +1,20 @@
 //! `zonecluster move`, `evacuate` and `return`.
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use cluster::{View, group_id};
+use cluster::{Place, View, group_id};
 
 use crate::call;
 
 /// Time for one zone to stop and start elsewhere.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(240);
 /// Time for all zones of a host to leave it.
-const EVACUATION_TIMEOUT: &str = "1800s";
+const EVACUATION_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// Time in which Pacemaker begins to move zones off a host that it may not use any more.
+const BEGIN_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Moves a zone to a host, or to any other.
 pub fn move_zone(name: &str, host: Option<&str>) -> anyhow::Result<()> {
@@ -61,18 +65,12 @@ pub fn evacuate(host: &str) -> anyhow::Result<()> {
         "{host}: no other host takes zones"
     );
     standby(host, "on")?;
-    // Returns when Pacemaker has nothing more to do.
-    call::run("crm_resource", &["--wait", "--timeout", EVACUATION_TIMEOUT])?;
+    wait_until_empty(host)?;
     let after = call::view()?;
     for before in view.zones.iter().filter(|place| !place.hosts.is_empty()) {
         let hosts = after
             .zone(&before.zone)
             .map_or(&[][..], |place| &place.hosts);
-        ensure!(
-            !hosts.iter().any(|name| name == host),
-            "zone {}: it still runs on {host}; 'crm_mon -1 -r' tells why",
-            before.zone
-        );
         if hosts.is_empty() {
             eprintln!(
                 "zonecluster: zone {}: it is stopped now: no other host can run it",
@@ -81,6 +79,31 @@ pub fn evacuate(host: &str) -> anyhow::Result<()> {
         }
     }
     println!("{host}: no zone of the cluster runs on it");
+    Ok(())
+}
+
+/// Waits until no zone runs on the host and Pacemaker has nothing more to do.
+fn wait_until_empty(host: &str) -> anyhow::Result<()> {
+    let timeout = format!("{}s", EVACUATION_TIMEOUT.as_secs());
+    let idle = || call::run("crm_resource", &["--wait", "--timeout", &timeout]);
+    let asked = Instant::now();
+    loop {
+        // Returns at once if Pacemaker has not begun yet.
+        idle()?;
+        let view = call::view()?;
+        let is_here = |place: &&Place| place.hosts.iter().any(|name| name == host);
+        let Some(place) = view.zones.iter().find(is_here) else {
+            break;
+        };
+        ensure!(
+            asked.elapsed() < BEGIN_TIMEOUT,
+            "zone {}: it still runs on {host}; 'crm_mon -1 -r' tells why",
+            place.zone
+        );
+        thread::sleep(call::LOOK_INTERVAL);
+    }
+    // The starts on other hosts have begun.
+    idle()?;
     Ok(())
 }
 
