@@ -17,6 +17,8 @@ const PROBE_SECONDS: u32 = 31;
 const MAX_FAULTS: u32 = 5;
 /// Seconds after which Pacemaker forgets a fault, and tries the host again.
 const FAULT_SECONDS: u32 = 600;
+/// Timeout of a live migration, in seconds: the memory of a large guest crosses a slow network.
+pub const MIGRATION_SECONDS: u32 = 600;
 /// Preference of a running zone for the host that it is on. A host that returns does not get it back.
 const STICKINESS: u32 = 100;
 
@@ -41,6 +43,9 @@ pub struct Failover {
     pub hosts: Vec<String>,
     /// The guest node that the zone makes, if it makes one.
     pub guest: Option<Guest>,
+    /// The file with the configuration of a kernel zone whose disks every host reaches. It migrates
+    /// live, and has neither `device` nor `base`. `None` for other zones: their file is in the zonepath.
+    pub shared_config: Option<String>,
 }
 
 /// Returns the id of the group of a zone.
@@ -62,7 +67,9 @@ impl Failover {
     /// Returns the group of the storage and the zone, as XML.
     pub fn resources(&self) -> String {
         let (group, zone) = (group_id(&self.zone), zone_id(&self.zone));
-        let config = format!("{}/cluster.cfg", self.path);
+        let in_zonepath = format!("{}/cluster.cfg", self.path);
+        let is_shared = self.shared_config.is_some();
+        let config = self.shared_config.as_ref().unwrap_or(&in_zonepath);
         let mut text = format!("<group id=\"{group}\">");
         text += &meta(&group, &[("resource-stickiness", &STICKINESS.to_string())]);
         if !self.device.is_empty() {
@@ -70,12 +77,15 @@ impl Failover {
         }
         text +=
             &format!("<primitive id=\"{zone}\" class=\"ocf\" provider=\"zones\" type=\"Zone\">");
-        let mut values = vec![("zone", self.zone.as_str()), ("config", &config)];
+        let mut values = vec![("zone", self.zone.as_str()), ("config", config.as_str())];
+        if is_shared {
+            values.push(("shared_disks", "true"));
+        }
         if !self.probe.is_empty() {
             values.push(("probe", &self.probe));
         }
         text += &set("instance_attributes", &format!("{zone}-params"), &values);
-        text += &faults(&zone, self.guest.as_ref());
+        text += &faults(&zone, self.guest.as_ref(), is_shared);
         text += "<operations>";
         text += &operation(&zone, "monitor", MONITOR_SECONDS, 20);
         if !self.probe.is_empty() {
@@ -90,8 +100,12 @@ impl Failover {
                 )
             );
         }
-        text += &operation(&zone, "start", 0, 120);
+        text += &operation(&zone, "start", 0, if is_shared { 240 } else { 120 });
         text += &operation(&zone, "stop", 0, 120);
+        if is_shared {
+            text += &operation(&zone, "migrate_to", 0, MIGRATION_SECONDS);
+            text += &operation(&zone, "migrate_from", 0, 120);
+        }
         text += "</operations></primitive></group>";
         text
     }
@@ -111,7 +125,7 @@ impl Failover {
             values.push(("options", &self.options));
         }
         text += &set("instance_attributes", &format!("{storage}-params"), &values);
-        text += &faults(&storage, None);
+        text += &faults(&storage, None, false);
         text += "<operations>";
         text += &operation(&storage, "monitor", MONITOR_SECONDS, 40);
         text += &operation(&storage, "start", 0, 60);
@@ -151,13 +165,16 @@ impl Failover {
     }
 }
 
-/// Returns the settings of faults for a resource, and of the guest node that it makes.
-fn faults(id: &str, guest: Option<&Guest>) -> String {
+/// Returns the settings of faults for a resource, of the guest node that it makes, and of its migration.
+fn faults(id: &str, guest: Option<&Guest>, migrates: bool) -> String {
     let (threshold, timeout) = (MAX_FAULTS.to_string(), format!("{FAULT_SECONDS}s"));
     let mut values = vec![
         ("migration-threshold", threshold.as_str()),
         ("failure-timeout", &timeout),
     ];
+    if migrates {
+        values.push(("allow-migrate", "true"));
+    }
     if let Some(guest) = guest {
         values.push(("remote-node", &guest.name));
         if !guest.address.is_empty() {
@@ -204,6 +221,7 @@ pub(crate) mod tests {
             probe: "test -s /run/a && true".into(),
             hosts: vec![],
             guest: None,
+            shared_config: None,
         }
     }
 
@@ -224,6 +242,24 @@ pub(crate) mod tests {
         });
         assert!(!zone.resources().contains("Filesystem"));
         assert!(zone.constraints(&[]).contains("with-rsc=\"pool\""));
+    }
+
+    #[test]
+    fn a_zone_with_shared_disks_migrates_and_has_no_storage() {
+        let mut zone = web();
+        assert!(!zone.resources().contains("migrate"));
+        zone.device.clear();
+        zone.shared_config = Some("/nfs/web.cluster.cfg".into());
+        let text = zone.resources();
+        assert_eq!(text.matches("<primitive").count(), 1);
+        for part in [
+            "name=\"config\" value=\"/nfs/web.cluster.cfg\"",
+            "name=\"shared_disks\" value=\"true\"",
+            "name=\"allow-migrate\" value=\"true\"",
+            "name=\"migrate_to\" interval=\"0s\" timeout=\"600s\"",
+        ] {
+            assert!(text.contains(part), "{part}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! | `cib` | changes to the text of Pacemaker's configuration |
 //! | `guest` | guest nodes, and the rights that they must not have |
 //! | `fence` | the fence devices of the configuration, and the input of their agents |
+//! | `setting` | parameters of a resource |
 //! | `view` | the members, fence devices and zones that `crm_mon` reports |
 
 mod base;
@@ -15,11 +16,13 @@ mod cib;
 mod failover;
 mod fence;
 mod guest;
+mod setting;
 mod view;
 
 pub use base::Base;
 pub use cib::{BadCib, has_id, with_failover};
-pub use failover::{Failover, group_id, storage_id, zone_id};
+pub use failover::{Failover, MIGRATION_SECONDS, group_id, storage_id, zone_id};
 pub use fence::Device;
 pub use guest::{Guest, GuestRefused, check_guest, guest_constraints, guest_of, guest_prefix};
+pub use setting::setting;
 pub use view::{BadView, Fencing, GuestNode, Node, Place, View};
