@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
@@ -11,20 +11,32 @@ use cluster::{Base, Device, Failover, View, group_id, has_id, with_failover};
 
 use crate::call::{self, Zone};
 use crate::guest;
+use crate::shared::Disks;
 
 /// The file in the zonepath with the configuration of the zone, which every host uses.
 const CONFIG_FILE: &str = "cluster.cfg";
 /// The first words of its first line; its number follows.
 const GENERATION: &str = "# generation:";
 /// Time for the first start of a zone, and for its last stop.
-const CHANGE_TIMEOUT: Duration = Duration::from_secs(120);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Puts a zone under Pacemaker, above the resource `storage` if one provides its storage.
 pub fn add(wanted: &Failover, storage: Option<&str>, dry: bool) -> anyhow::Result<()> {
     let zone = local(&wanted.zone)?;
     let cib = call::run("cibadmin", &["--query"])?;
+    let shared = match wanted.shared_config {
+        Some(_) => Some(Disks::of(&zone)?),
+        None => None,
+    };
+    let config = shared.as_ref().map_or_else(
+        || Path::new(&zone.path).join(CONFIG_FILE),
+        |disks| disks.config_path(&zone.name),
+    );
     let failover = Failover {
         path: zone.path.clone(),
+        shared_config: shared
+            .as_ref()
+            .map(|_| config.to_string_lossy().into_owned()),
         base: storage.map(|id| base(&cib, id)).transpose()?,
         ..wanted.clone()
     };
@@ -56,18 +68,16 @@ pub fn add(wanted: &Failover, storage: Option<&str>, dry: bool) -> anyhow::Resul
     if failover.guest.is_some() {
         guest::ensure_key()?;
     }
-    ensure_ready(&zone)?;
+    match &shared {
+        Some(disks) if failover.hosts.is_empty() => disks.ensure_ready(&zone, &members)?,
+        Some(disks) => disks.ensure_ready(&zone, &failover.hosts)?,
+        None => ensure_ready(&zone)?,
+    }
     ensure_fencing(&view, &cib)?;
     // From here on there are effects. Each leaves a zone that can be attached again by hand.
-    save_config(&zone)?;
-    call::run("zoneadm", &["-z", &zone.name, "detach"])?;
-    if !failover.device.is_empty() {
-        call::run("umount", &[&zone.path]).context(
-            "the zone is detached, and not in the cluster: unmount its storage, attach the zone, and try again",
-        )?;
-    }
-    replace(&cib, &changed)
-        .context("the zone is detached, and not in the cluster: mount its storage if it is not mounted, attach the zone, and try again")?;
+    save_config(&zone.name, &config)?;
+    let again = let_go(&zone, &failover)?;
+    replace(&cib, &changed).context(again)?;
     let view = call::wait_until("the start of the zone", CHANGE_TIMEOUT, |view| {
         view.zone(&zone.name)
             .is_some_and(|place| place.role == "Started" && place.hosts.len() == 1)
@@ -76,6 +86,30 @@ pub fn add(wanted: &Failover, storage: Option<&str>, dry: bool) -> anyhow::Resul
         println!("zone {}: runs on {}", zone.name, place.hosts.join(" "));
     }
     Ok(())
+}
+
+/// Lets this host go of the zone. Returns a sentence for the user if a later step fails.
+fn let_go(zone: &Zone, failover: &Failover) -> anyhow::Result<&'static str> {
+    if failover.shared_config.is_some() {
+        if zone.state == "installed" {
+            call::run(
+                "zoneadm",
+                &["-z", &zone.name, "uninstall", "--shared-disks"],
+            )?;
+        }
+        return Ok(
+            "the zone is configured, and not in the cluster: try again, or give the zone back to this host (zoneadm attach --take-over)",
+        );
+    }
+    call::run("zoneadm", &["-z", &zone.name, "detach"])?;
+    if !failover.device.is_empty() {
+        call::run("umount", &[&zone.path]).context(
+            "the zone is detached, and not in the cluster: unmount its storage, attach the zone, and try again",
+        )?;
+    }
+    Ok(
+        "the zone is detached, and not in the cluster: mount its storage if it is not mounted, attach the zone, and try again",
+    )
 }
 
 /// Replaces the configuration, unless another one has changed it since it was read.
@@ -108,7 +142,10 @@ pub fn update(name: &str) -> anyhow::Result<()> {
         call::view()?.zone(name).is_some(),
         "zone {name}: the cluster does not have it; 'zonecluster add' puts it there"
     );
-    let generation = save_config(&zone)?;
+    let cib = call::run("cibadmin", &["--query"])?;
+    let config = cluster::setting(&cib, &cluster::zone_id(name), "config")?
+        .map_or_else(|| Path::new(&zone.path).join(CONFIG_FILE), PathBuf::from);
+    let generation = save_config(name, &config)?;
     println!("zone {name}: generation {generation}");
     Ok(())
 }
@@ -128,6 +165,7 @@ pub fn remove(name: &str) -> anyhow::Result<()> {
             .is_some_and(|place| place.hosts.is_empty() && place.role == "Stopped")
     })?;
     let cib = call::run("cibadmin", &["--query"])?;
+    let is_shared = call::has_shared_disks(&cib, name)?;
     // The resource below the zone is named by with-rsc and first: these constraints name the group by rsc and then.
     let mut constraints = vec![
         format!("//rsc_location[@rsc='{group}']"),
@@ -147,9 +185,14 @@ pub fn remove(name: &str) -> anyhow::Result<()> {
     }
     let text = format!("<group id=\"{group}\"/>");
     call::run("cibadmin", &["--delete", "--xml-text", &text])?;
-    println!(
-        "zone {name}: stopped and detached; no host runs it until one mounts its storage and attaches it"
-    );
+    match is_shared {
+        true => println!(
+            "zone {name}: stopped; no host runs it until one takes it (zoneadm -z {name} attach --take-over)"
+        ),
+        false => println!(
+            "zone {name}: stopped and detached; no host runs it until one mounts its storage and attaches it"
+        ),
+    }
     Ok(())
 }
 
@@ -241,16 +284,15 @@ fn devices(listed: &str) -> Vec<&str> {
 // ---- the configuration on the storage ----
 
 /// Writes the configuration with the next generation, and returns that.
-fn save_config(zone: &Zone) -> anyhow::Result<u64> {
-    let export = call::run("zonecfg", &["-z", &zone.name, "export"])?;
-    let path = Path::new(&zone.path).join(CONFIG_FILE);
-    let generation = fs::read_to_string(&path)
+fn save_config(zone: &str, path: &Path) -> anyhow::Result<u64> {
+    let export = call::run("zonecfg", &["-z", zone, "export"])?;
+    let generation = fs::read_to_string(path)
         .ok()
         .and_then(|text| generation_of(&text))
         .unwrap_or(0)
         + 1;
     let text = format!("{GENERATION} {generation}\n{export}");
-    write_file(&path, &text).with_context(|| format!("{}: cannot be written", path.display()))?;
+    write_file(path, &text).with_context(|| format!("{}: cannot be written", path.display()))?;
     Ok(generation)
 }
 

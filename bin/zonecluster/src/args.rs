@@ -8,6 +8,7 @@ use lexopt::prelude::*;
 pub const USAGE: &str = "\
 usage: zonecluster add [-n] {-d DEVICE [-t TYPE] [-o OPTIONS] | -s RESOURCE} [-p PROBE] [-H HOST,...]
                    [--guest NAME [--guest-address ADDRESS]] ZONE
+       zonecluster add [-n] --shared-disks [-p PROBE] [-H HOST,...] ZONE
        zonecluster update ZONE
        zonecluster remove ZONE
        zonecluster status
@@ -32,10 +33,13 @@ Has Pacemaker run zones that fail over between the hosts of a cluster.
             control lists are on (enable-acl=true) and give NAME no right to write
     --guest-address ADDRESS
             address of the zone, if the hosts cannot look NAME up
+    --shared-disks
+            the zone is a kernel zone, and every host has all its disks at the same paths. It moves live,
+            and its zonepath has no data. Root of each host must be able to log in on the others by ssh
   update    have the cluster use the zone's configuration of this host, on which it runs
   remove    stop the zone and take it out of the cluster; its storage stays as it is
   status    print the zones of the cluster, where they run, and their state on this host
-  move      stop the zone and start it on HOST, or on any other host
+  move      stop the zone and start it on HOST, or on any other host; move it live with shared disks
   evacuate  move every zone off HOST, which takes none until 'return'
   return    let HOST take zones again
 
@@ -49,7 +53,8 @@ example: zonecluster add -d /dev/disk/by-id/wwn-0x5000c500 -p 'pg_isready -q' we
 pub enum Command {
     /// `add`; `dry` is -n.
     Add {
-        /// The zone and its storage. The path is empty: the zone's configuration has it.
+        /// The zone and its storage. The path is empty, and so is the name of the file of a shared
+        /// configuration: the zone's configuration has both.
         failover: Box<Failover>,
         /// -s: the id of the resource below the zone.
         storage: Option<String>,
@@ -102,6 +107,7 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
             Short(option @ ('d' | 's' | 't' | 'o' | 'p' | 'H')) => {
                 options.push((option, parser.value()?.string()?));
             }
+            Long("shared-disks") => options.push(('S', String::new())),
             Long("guest") => options.push(('g', parser.value()?.string()?)),
             Long("guest-address") => options.push(('a', parser.value()?.string()?)),
             Value(word) => words.push(word.string()?),
@@ -145,8 +151,18 @@ pub fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Option<Command>> {
 fn failover(zone: &str, options: &[(char, String)]) -> anyhow::Result<Failover> {
     let of = |wanted| value_of(wanted, options);
     let device = of('d').unwrap_or_default();
-    if device.is_empty() && of('s').is_none() {
-        bail!("add: expected -d DEVICE or -s RESOURCE: the storage of the zonepath");
+    let is_shared = of('S').is_some();
+    if is_shared
+        && (['d', 's', 't', 'o', 'g']
+            .into_iter()
+            .any(|option| of(option).is_some()))
+    {
+        bail!("add: --shared-disks does not go with -d, -s, -t, -o and --guest");
+    }
+    if device.is_empty() && of('s').is_none() && !is_shared {
+        bail!(
+            "add: expected -d DEVICE or -s RESOURCE, the storage of the zonepath, or --shared-disks for a kernel zone"
+        );
     }
     if device.is_empty() && (of('t').is_some() || of('o').is_some()) {
         bail!("add: -t and -o need -d DEVICE: the resource of -s mounts the file system itself");
@@ -177,6 +193,7 @@ fn failover(zone: &str, options: &[(char, String)]) -> anyhow::Result<Failover> 
             .map(name)
             .collect::<anyhow::Result<_>>()?,
         guest,
+        shared_config: of('S'),
     })
 }
 
@@ -252,6 +269,15 @@ mod tests {
     }
 
     #[test]
+    fn shared_disks_need_no_storage_of_the_zonepath() {
+        let words = ["add", "--shared-disks", "-H", "a,b", "web"];
+        let Some(Command::Add { failover, .. }) = parsed(&words).unwrap() else {
+            panic!("expected add");
+        };
+        assert!(failover.shared_config.is_some() && failover.device.is_empty());
+    }
+
+    #[test]
     fn reads_a_guest() {
         let words = [
             "add",
@@ -282,7 +308,10 @@ mod tests {
 
     #[test]
     fn refuses_wrong_operands() {
-        let wrong: [&[&str]; 9] = [
+        let wrong: [&[&str]; 12] = [
+            &["add", "--shared-disks", "-d", "/dev/x", "web"],
+            &["add", "--shared-disks", "--guest", "g", "web"],
+            &["move", "--shared-disks", "web"],
             &["add", "-d", "/dev/x", "--guest-address", "10.0.0.1", "web"],
             &["add", "-d", "/dev/x", "--guest", "a b", "web"],
             &["move", "--guest", "g", "web"],

@@ -70,6 +70,15 @@ pub fn view() -> anyhow::Result<View> {
     Ok(View::read(&text)?)
 }
 
+/// Returns true if the zone of a CIB is a kernel zone with shared disks, which moves live.
+///
+/// # Errors
+/// Fails if the CIB cannot be read.
+pub fn has_shared_disks(cib: &str, zone: &str) -> anyhow::Result<bool> {
+    let value = cluster::setting(cib, &cluster::zone_id(zone), "shared_disks")?;
+    Ok(value.as_deref() == Some("true"))
+}
+
 /// Waits until the view is as it should be.
 ///
 /// # Errors

@@ -17,6 +17,7 @@ mod args;
 mod call;
 mod guest;
 mod place;
+mod shared;
 mod status;
 
 use std::process::ExitCode;

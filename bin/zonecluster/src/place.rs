@@ -4,12 +4,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use cluster::{Place, View, group_id};
+use cluster::{MIGRATION_SECONDS, Place, View, group_id};
 
 use crate::call;
 
 /// Time for one zone to stop and start elsewhere.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(240);
+/// Time for a live migration, and for a stop and a start after one that failed. Pacemaker stops a zone whose constraints
+/// change while it migrates.
+const LIVE_MOVE_TIMEOUT: Duration =
+    Duration::from_secs(MIGRATION_SECONDS as u64 + MOVE_TIMEOUT.as_secs());
 /// Time for all zones of a host to leave it.
 const EVACUATION_TIMEOUT: Duration = Duration::from_secs(1800);
 
@@ -34,13 +38,18 @@ pub fn move_zone(name: &str, host: Option<&str>) -> anyhow::Result<()> {
             return Ok(());
         }
     }
+    let cib = call::run("cibadmin", &["--query"])?;
+    let timeout = match call::has_shared_disks(&cib, name)? {
+        true => LIVE_MOVE_TIMEOUT,
+        false => MOVE_TIMEOUT,
+    };
     let group = group_id(name);
     let mut words = vec!["--move", "--resource", &group];
     if let Some(host) = host {
         words.extend(["--node", host]);
     }
     call::run("crm_resource", &words)?;
-    let moved = call::wait_until("the move", MOVE_TIMEOUT, |view| {
+    let moved = call::wait_until("the move", timeout, |view| {
         view.zone(name).is_some_and(|place| {
             place.role == "Started"
                 && place.hosts.len() == 1
