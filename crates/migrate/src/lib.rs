@@ -303,6 +303,7 @@ fn give_up(
     zone::patch_files::forget_history(&host.root, &subject.entry)?;
     let marks = [
         ARRIVED,
+        subject::FORCED,
         subject::assembled::ASSEMBLED,
         subject::identity::FILE,
         subject::identity::LOCK,
