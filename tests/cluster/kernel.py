@@ -30,21 +30,6 @@ set ncpus=1
 end
 commit
 """
-RESOURCE = """<primitive id="zone-kz" class="ocf" provider="zones" type="Zone">
-<instance_attributes id="zone-kz-a">
-<nvpair id="zone-kz-1" name="zone" value="kz"/>
-<nvpair id="zone-kz-2" name="config" value="/shared/kz.cfg"/>
-<nvpair id="zone-kz-3" name="shared_disks" value="true"/>
-</instance_attributes>
-<meta_attributes id="zone-kz-m"><nvpair id="zone-kz-4" name="allow-migrate" value="true"/></meta_attributes>
-<operations>
-<op id="zone-kz-o1" name="monitor" interval="10s" timeout="60s"/>
-<op id="zone-kz-o2" name="start" interval="0" timeout="240s"/>
-<op id="zone-kz-o3" name="stop" interval="0" timeout="120s"/>
-<op id="zone-kz-o4" name="migrate_to" interval="0" timeout="600s"/>
-<op id="zone-kz-o5" name="migrate_from" interval="0" timeout="120s"/>
-</operations>
-</primitive>"""
 # Writes numbered lines to the disk of the guest; a number is in /run/written after it is on the disk.
 WRITER = """cat >/run/writer <<'END'
 n=0
@@ -84,9 +69,30 @@ def written(world):
     return (found[0], int(found[1])) if found and found[1].isdigit() else None
 
 
-def kernel_zone(world):
-    settle(world)
-    allow_ssh(world)
+def ask(world, host, command):
+    """Runs a command on a host that waits for a guest, and returns what it printed."""
+    return world.hosts.execute(host, command, seconds=GUEST_SECONDS)
+
+
+def moves_live(world, host, command, boot, before):
+    """Runs a command that moves the zone: the same boot of the guest goes on. Returns its host, its last line on the disk, and
+    the seconds that the command took."""
+    began = time.time()
+    said = ask(world, host, command)
+    took = time.time() - began
+
+    def goes_on():
+        found = written(world)
+        return found if found and found[1] > before else None
+
+    now_on, after = wait_guest(world, f"guest that goes on after {command}", goes_on)
+    expect(guest(world, BOOT_ID) == (now_on, boot), f"{command}: the guest has booted in between: {said}")
+    expect(now_on != host or "evacuate" in command, f"{command}: the guest is still on {host}: {said}")
+    return now_on, after, took
+
+
+def add(world):
+    """Puts the zone under Pacemaker. Returns the identity of the boot of its guest."""
     disk = f"{world.work}/kz.raw"
     made = os.environ.get("ZONES_GUEST_DISK")
     if made:
@@ -96,41 +102,64 @@ def kernel_zone(world):
     shutil.move(disk, f"{world.hosts.shared}/closed/kz.raw")
     with open(f"{world.hosts.shared}/kz.cfg", "w", encoding="ascii") as file:
         file.write(CONFIG)
-    with open(f"{world.hosts.shared}/kz.xml", "w", encoding="ascii") as file:
-        file.write(RESOURCE)
-    world.hosts.execute("host1", "cibadmin -o resources -C -x /shared/kz.xml && crm_resource -r zone-kz --move --node host1")
+    ask(world, "host1", "zonecfg -z kz -f /shared/kz.cfg")
+    said = ask(world, "host1", "zonecluster add --shared-disks -H host1,host2,host3 kz")
+    expect("runs on host1" in said, f"zonecluster add: {said}")
     host, boot = wait_guest(world, "guest", lambda: guest(world, BOOT_ID))
     expect(host == "host1", f"the guest runs on {host}")
-    guest(world, WRITER)
-    _, before = wait_guest(world, "line", lambda: written(world))
+    return boot
 
-    began = time.time()
-    world.hosts.execute("host1", "crm_resource -r zone-kz --move --node host2")
-    def goes_on():
-        found = written(world)
-        return found if found and found[0] == "host2" and found[1] > before else None
-    _, after = wait_guest(world, "guest that goes on on host2", goes_on)
-    moved = time.time() - began
-    expect(guest(world, BOOT_ID)[1] == boot, "the guest has booted in between")
-    logged = "\n".join(world.logs(began))
-    expect("migrate_to" in logged or "migrate" in world.hosts.execute("host1", "crm_mon -1 -o"), f"no migration: {logged}")
 
-    # Its host is lost: another one boots it from the same disk.
-    world.hosts.execute("host1", "crm_resource -r zone-kz --clear")
+def is_lost(world, host, boot, written_before):
+    """Kills the host: another one boots the guest from the same disk, which has every line. Returns that, the new boot, and
+    the seconds until the guest answered."""
     began = time.time()
-    world.hosts.kill("host2")
-    others = [number for number in NUMBERS if number != 2]
-    host, other = wait_guest(world, "guest on another host", lambda: guest(world, BOOT_ID, others))
+    world.hosts.kill(host)
+    others = [number for number in NUMBERS if f"host{number}" != host]
+    now_on, other = wait_guest(world, "guest on another host", lambda: guest(world, BOOT_ID, others))
     back = time.time() - began
     expect(other != boot, "the guest has not booted")
     lines = guest(world, "cat /root.lines")[1].split()
-    expect(len(lines) >= after and lines == [str(n + 1) for n in range(len(lines))],
-           f"{after} lines were on the disk, found {len(lines)}: {lines[-5:]}")
-    running = [f"host{n}" for n in others if "running" in world.hosts.execute(f"host{n}", "zoneadm -z kz list -p", check=False)]
+    expect(len(lines) >= written_before and lines == [str(n + 1) for n in range(len(lines))],
+           f"{written_before} lines were on the disk, found {len(lines)}: {lines[-5:]}")
+    return now_on, other, back
+
+
+def kernel_zone(world):
+    settle(world)
+    allow_ssh(world)
+    boot = add(world)
+    guest(world, WRITER)
+    _, before = wait_guest(world, "line", lambda: written(world))
+
+    host, after, moved = moves_live(world, "host1", "zonecluster move kz host2", boot, before)
+    expect(host == "host2", f"the guest was moved to host2, and is on {host}")
+    host, after, _ = moves_live(world, "host2", "zonecluster evacuate host2", boot, after)
+    expect(host != "host2", "an evacuated host runs the guest")
+    # host2 has an old configuration now.
+    ask(world, host, """set -e
+zonecfg -z kz 'add attr; set name=comment; set type=string; set value=second; end'
+zonecluster update kz
+zonecluster return host2
+""")
+    host, after, _ = moves_live(world, host, "zonecluster move kz host2", boot, after)
+    expect("second" in ask(world, "host2", "zonecfg -z kz info attr"), "host2 has the old configuration")
+    _, after = wait_guest(world, "line", lambda: written(world))
+
+    host, boot, back = is_lost(world, "host2", boot, after)
+    settle(world)
+    allow_ssh(world)
+    running = [f"host{n}" for n in NUMBERS if "running" in ask(world, f"host{n}", "zoneadm -z kz list -p || true")]
     expect(running == [host], f"the zone runs on {running}")
-    world.hosts.execute(host, "crm_resource -r zone-kz --meta -p target-role -v Stopped")
-    wait_guest(world, "stopped zone", lambda: "kz" not in (world.status() or world).places)
-    world.hosts.execute(host, "cibadmin -D -x /shared/kz.xml --force; crm_resource --cleanup >/dev/null")
+    # host2 is back, with the zonepath that it had.
+    expect(":installed:" in ask(world, "host2", "zoneadm -z kz list -p"), "host2 has no old zonepath")
+    guest(world, "rm -f /root.lines; " + WRITER)
+    _, before = wait_guest(world, "line", lambda: written(world))
+    moves_live(world, host, "zonecluster move kz host2", boot, before)
+    ask(world, "host2", "zonecluster remove kz")
+    for number in NUMBERS:
+        said = ask(world, f"host{number}", "zonecfg -z kz delete -F 2>&1; ls -d /zones/kz 2>&1; true")
+        expect("No such file" in said, f"host{number} has a zonepath still: {said}")
     settle(world)
     return Row("kernel zone, live", back, None,
                f"moved live in {moved:.1f} s, {after} lines, no boot; then host2 killed, cold on {host}")
