@@ -149,6 +149,11 @@ pub fn plain() -> Vec<Program> {
                     "add: the guest node that the zone is",
                 ),
                 flag("--guest-address", Some(Text), "add: its address"),
+                flag(
+                    "--shared-disks",
+                    None,
+                    "add: a kernel zone whose disks every host has",
+                ),
             ],
             operand: Some(Words(&[
                 "add", "update", "remove", "status", "move", "evacuate", "return",
