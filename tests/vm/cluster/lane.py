@@ -56,6 +56,8 @@ zoneadm -z web shutdown
 SLOW = r"""set -e
 cibadmin --query -o resources | sed -E "s/timeout=\"[0-9]+s?\"/timeout=\"900s\"/g" | cibadmin --replace -o resources --xml-pipe
 """
+# Parts the journal: what it has of the shutdown comes after this.
+REBOOT = "the lane reboots this machine"
 # Seconds after which a state that must come is given up.
 STATE_SECONDS = 900
 
@@ -218,7 +220,7 @@ class Lane:
         fenced, number, began = len(self.switch.log), self.beats.last_number(), time.time()
         machine = self.machines[source]
         before = machine.boot_id()
-        machine.run("systemctl reboot", check=False)
+        machine.run(f"logger -t lane '{REBOOT}'; systemctl reboot", check=False)
         self.beats.wait_from(target, began)
         self.took(f"systemctl reboot of {source}, until the application is back on {target}", began)
         machine.forget_connection()
@@ -228,15 +230,24 @@ class Lane:
         self.check_once(target)
         self.check_record(target, number)
         self.check("no machine was fenced", len(self.switch.log) == fenced, self.switch.log[fenced:])
-        log = machine.run("journalctl -q -b -1 -o short-monotonic --no-pager", seconds=300)
+        self.check_shutdown(machine.run("journalctl -q -b -1 -o short-monotonic --no-pager", seconds=300))
+        self.check("the machine has booted zones.service", machine.run("systemctl is-active zones", check=False) == "active")
+        booted = machine.run("journalctl -q -b 0 -u zones.service --no-pager", seconds=300)
+        self.check("zones.service has not booted the zone", ZONE not in re.split(r"\W+", booted), booted)
+
+    def check_shutdown(self, log):
+        """Checks the journal of a start that ended by a reboot: Pacemaker stopped the zone, then zones.service stopped."""
+        _, marked, log = log.partition(REBOOT)
+        self.check("the journal has the shutdown", marked and "zones.service" in log, "no such lines")
+        stopped = re.search(rf"Result of stop operation for zone-{ZONE} on \w+: ok", log)
+        stopping = log.find("Stopping zones.service")
+        self.check("Pacemaker stopped the zone, and then zones.service began to stop",
+                   stopped is not None and stopping > stopped.start(), f"{stopped}, {stopping}")
         ended = [line for line in log.splitlines() if "it has ended; telling Pacemaker" in line]
         self.check("the zone did not end before Pacemaker stopped it", not ended, ended)
         order = re.findall(r"(?:Stopping|Stopped) (zones|pacemaker)\.service", log)
         self.check("zones.service stops after Pacemaker has stopped",
                    order == ["pacemaker", "pacemaker", "zones", "zones"], order)
-        self.check("the machine has booted zones.service", machine.run("systemctl is-active zones", check=False) == "active")
-        booted = machine.run("journalctl -q -b 0 -u zones.service --no-pager", seconds=300)
-        self.check("zones.service has not booted the zone", ZONE not in re.split(r"\W+", booted), booted)
 
     def run(self):
         """Runs all steps."""
