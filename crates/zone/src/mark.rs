@@ -4,7 +4,7 @@ use model::{State, Verb, ZoneName};
 
 use crate::executor::{self, Outcome};
 use host::{Error, Host};
-use subject::{Start, Subject};
+use subject::{Start, Subject, arrived};
 
 /// Marks a zone as incomplete. Only uninstall ends this state.
 ///
@@ -20,6 +20,8 @@ pub fn incomplete(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome
             "mark zone {zone}:\n  store state incomplete\n"
         )));
     }
+    // The source of a migration would take an incomplete zone for one that never arrived.
+    arrived::remember(&host.root, &subject.zonepath)?;
     let mut entry = subject.entry.clone();
     entry.state = State::Incomplete;
     executor::record_now(host, entry)?;

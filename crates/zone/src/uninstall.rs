@@ -16,7 +16,7 @@ use host::{Error, Host};
 use platform::kind;
 use subject::deletion::Deletion;
 use subject::network::Records;
-use subject::{Start, Subject, identity};
+use subject::{Start, Subject, arrived, identity};
 
 /// The treatment of a zone's configuration after the removal of the zone's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +105,7 @@ pub fn uninstall(
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
     }
+    files.remember(host)?;
     carry_out(host, files, &plan, progress, &mut |entry| {
         let is_mark = entry.state == State::Incomplete;
         match executor::record_now(host, entry) {
@@ -163,15 +164,29 @@ impl Files {
         };
         Ok((Some(files), subject.into_lock()))
     }
+
+    /// Records the migration that brought the zone here, before the zone is marked incomplete. The
+    /// source may not know of the migration's success, and must not run the zone again: its disks
+    /// may be on shared storage. A zone that is incomplete already was recorded before it was
+    /// marked, or never arrived.
+    fn remember(&self, host: &Host) -> Result<(), Error> {
+        match self.was {
+            State::Installed => arrived::remember(&host.root, &self.zonepath),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Stores several zones as incomplete in one write of the index. Zones without files are left out.
 ///
 /// # Errors
-/// Fails with [`Error::Store`]. No zone has changed then.
+/// Fails with [`Error::Store`] or [`Error::Io`]. No zone has changed then.
 pub fn mark_all(host: &Host, subjects: &[Box<Subjected>]) -> Result<(), Error> {
     let files = subjects.iter().filter_map(|subject| subject.files.as_ref());
+    let files: Vec<&Files> = files.collect();
+    files.iter().try_for_each(|one| one.remember(host))?;
     let marked: Vec<Entry> = files
+        .iter()
         .map(|files| Entry {
             state: State::Incomplete,
             ..files.entry.clone()
@@ -276,5 +291,71 @@ fn plan(subject: &Files, configuration: Configuration) -> ZonePlan {
             });
             steps
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use store::{Root, index, xml};
+
+    /// Makes a zone that a migration brought to this host.
+    fn arrived_zone(root: &Root, name: &str, state: State) -> ZoneName {
+        let mut config = Config::new(name.parse().unwrap());
+        config.set("brand", "lx").unwrap();
+        config.set_zonepath(&format!("/zones/{name}")).unwrap();
+        xml::save(root, &config).unwrap();
+        let zonepath = root.path(&config.zonepath());
+        fs::create_dir_all(&zonepath).unwrap();
+        storage::Dataset::create(&zonepath).unwrap();
+        fs::write(zonepath.join(arrived::ARRIVED), name).unwrap();
+        let entry = Entry {
+            state,
+            uuid: Some(executor::new_uuid().unwrap()),
+            ..Entry::configured(config.name().clone(), config.zonepath())
+        };
+        index::update(root, |index| {
+            index.put(entry);
+            Ok::<_, store::Error>(())
+        })
+        .unwrap();
+        config.name().clone()
+    }
+
+    #[test]
+    fn a_zone_that_arrived_is_remembered_and_one_that_never_was_here_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let host = Host::new(root.clone(), "zones-no-such-group".into(), None);
+        let zones = [
+            ("one", State::Installed),
+            ("two", State::Installed),
+            ("half", State::Incomplete),
+            ("marked", State::Installed),
+        ]
+        .map(|(name, state)| arrived_zone(&root, name, state));
+        let [one, two, half, marked] = &zones;
+        let is_known = |name: &str| arrived::has_gone_on(&root, name).unwrap();
+        let mut say = |_: &str| {};
+
+        uninstall(&host, one, Data::Removed, false, &mut say).unwrap();
+        assert!(is_known("one") && !is_known("two"));
+        assert!(!root.path("/zones/one".as_ref()).exists());
+        // One of many, also with --delete: before the mark, so a kill after it loses nothing.
+        let Admitted::Go(subject) = admit(&host, two, Configuration::Deleted, false).unwrap()
+        else {
+            panic!("admitted");
+        };
+        let subjects = [subject];
+        mark_all(&host, &subjects).unwrap();
+        assert!(is_known("two"));
+        remove(&host, &subjects[0], &mut say).unwrap();
+        // The source owns a zone whose migration is not complete.
+        uninstall(&host, half, Data::Removed, false, &mut say).unwrap();
+        assert!(!is_known("half"));
+        crate::mark::incomplete(&host, marked, false).unwrap();
+        assert!(is_known("marked"));
     }
 }
