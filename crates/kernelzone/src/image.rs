@@ -6,11 +6,12 @@ pub mod place;
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use model::Config;
 use model::config::machine::KeySource;
+use rustix::fs::OFlags;
 use serde_json::{Map, Value, json};
 use suspend::{Image, Key};
 
@@ -256,7 +257,13 @@ fn options<'a>(words: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
 }
 
 fn disk(path: &Path, zonepath: &Path) -> Result<Value, ImageError> {
-    let meta = fs::metadata(path).map_err(|source| ImageError::Disk {
+    // An open asks the server of a network file system for the present attributes; a stat of the path
+    // may return those that this host remembers.
+    let mut options = fs::OpenOptions::new();
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let opened = options.read(true).custom_flags(flags).open(path);
+    let opened = opened.and_then(|file| file.metadata());
+    let meta = opened.map_err(|source| ImageError::Disk {
         path: path.to_owned(),
         source,
     })?;
