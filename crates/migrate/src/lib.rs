@@ -151,8 +151,10 @@ pub fn migrate(
     }
     let sent = send_rest(host, &subject, &mut trip, progress);
     match sent.and_then(|()| trip.commit(&path, runs)) {
-        Ok(()) => {
-            if let Some(since) = stands_since {
+        Ok(broken) => {
+            if let Some(why) = broken {
+                progress(&not_going_on(&why));
+            } else if let Some(since) = stands_since {
                 let seconds = since.elapsed().as_secs_f64();
                 progress(&format!(
                     "The guest goes on over there; it stood still for {seconds:.1} s."
@@ -165,6 +167,11 @@ pub fn migrate(
             stay(host, &subject, options, runs, error, progress)
         }
     }
+}
+
+/// Returns the message about a zone that belongs to the target but does not run there.
+fn not_going_on(why: &str) -> String {
+    format!("The zone is over there, but its machine did not go on: {why}. Boot it there.")
 }
 
 /// Finds out how an interrupted migration ended, and completes or cancels it. Returns the outcome

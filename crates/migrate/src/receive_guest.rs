@@ -32,6 +32,8 @@ pub(super) struct Unloading {
     /// The path of the suspend image, until the image is complete.
     image: Option<PathBuf>,
     key: PathBuf,
+    /// The path of the suspend image of a guest with disks on shared storage.
+    image_of_shared: Option<PathBuf>,
     /// True if a file at the path of the image may be the unfinished image of a killed `receive`.
     again: bool,
 }
@@ -68,6 +70,7 @@ impl Unloading {
                 path.display()
             )));
         }
+        let image_of_shared = path.clone().filter(|_| !cargo.shared.is_empty());
         Ok(Self {
             record,
             zonepath: zonepath.to_owned(),
@@ -76,8 +79,16 @@ impl Unloading {
             made: Vec::new(),
             image: path,
             key: image::own_key_path(zonepath),
+            image_of_shared,
             again,
         })
+    }
+
+    /// Returns true if a guest with disks on shared storage may have run here from its image, which
+    /// is removed before the guest runs. The image on the source does not fit the disks any more.
+    pub(super) fn has_run_on_shared_disks(&self) -> bool {
+        let image = self.image_of_shared.as_ref();
+        image.is_some_and(|path| !image::exists(path))
     }
 
     /// Writes the record, and links the base files of disks that other zones of this host have.
@@ -391,4 +402,48 @@ fn next(from: &mut impl Read) -> io::Result<Option<(u64, usize)>> {
         u64::from_be_bytes(at),
         u32::from_be_bytes(length) as usize,
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernelzone::record::Start;
+
+    #[test]
+    fn a_guest_that_has_run_on_shared_disks_does_not_return_to_its_source() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("image");
+        let version = vm::model::Version {
+            major: 8,
+            minor: 2,
+            micro: 2,
+        };
+        let mut machine = Unloading {
+            record: Record {
+                model: vm::Model::of_version(&version),
+                start: Start::Firmware,
+                disks: Vec::new(),
+                nvram: None,
+                ports: vm::machine::PORTS,
+                room: None,
+                cards: None,
+                boots: 0,
+            },
+            zonepath: folder.path().to_owned(),
+            lacks: Vec::new(),
+            drafts: Vec::new(),
+            made: Vec::new(),
+            image: None,
+            key: folder.path().join("key"),
+            image_of_shared: Some(image.clone()),
+            again: false,
+        };
+        fs::write(&image, "memory").unwrap();
+        assert!(!machine.has_run_on_shared_disks());
+        fs::remove_file(&image).unwrap();
+        assert!(machine.has_run_on_shared_disks());
+        // The source has the disks of this guest as its image knows them.
+        machine.image_of_shared = None;
+        assert!(!machine.has_run_on_shared_disks());
+    }
 }

@@ -9,6 +9,7 @@ use zone::halt::halt_locked;
 use zone::suspend;
 
 use crate::live_source::{self, Way};
+use crate::not_going_on;
 use crate::options::{Kind, Options};
 use crate::source::Trip;
 
@@ -72,9 +73,7 @@ fn send_live(
                     "The guest runs over there; it stood still for {:.3} s, from its stop here to the answer from there.",
                     stood.as_secs_f64()
                 ),
-                Some(why) => format!(
-                    "The zone is over there, but its machine did not go on: {why}. Boot it there."
-                ),
+                Some(why) => not_going_on(&why),
             });
             Ok(true)
         }

@@ -354,10 +354,11 @@ impl Trip {
         self.answer()
     }
 
-    /// Marks the zone, and hands it over to the target.
-    pub(super) fn commit(&mut self, zonepath: &Path, boot: bool) -> Result<(), Error> {
+    /// Marks the zone, and hands it over to the target. Returns the reason if the zone belongs to
+    /// the target but did not boot there.
+    pub(super) fn commit(&mut self, zonepath: &Path, boot: bool) -> Result<Option<String>, Error> {
         self.mark(zonepath)?;
-        self.hand_over(boot).map(drop)
+        self.hand_over(boot)
     }
 
     /// Marks the zone as one that may belong to the target.

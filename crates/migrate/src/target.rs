@@ -464,7 +464,7 @@ impl<'a> Guest<'a> {
             serde_json::from_slice(body).map_err(|error| Error::Refused(error.to_string()))?;
         match self.arrival.take() {
             Some(arrival) => self.keep_running(arrival),
-            None => self.keep(commit.boot).map(|()| String::new()),
+            None => self.keep(commit.boot),
         }
     }
 
@@ -620,9 +620,10 @@ impl<'a> Guest<'a> {
         }
     }
 
-    /// Stores that the zone belongs to this host, and boots the zone if requested. If an error
+    /// Stores that the zone belongs to this host, and boots the zone if requested. Returns the
+    /// reason if the zone belongs to this host but its boot failed, or an empty text. If an error
     /// occurs, the zone still belongs to the source.
-    fn keep(&mut self, boot: bool) -> Result<(), Error> {
+    fn keep(&mut self, boot: bool) -> Result<String, Error> {
         if self.update && attach::differs(self.host, &self.path, &self.config)? {
             update::follow(self.host, &self.path, &self.config, &mut |_| {})?;
         }
@@ -663,6 +664,11 @@ impl<'a> Guest<'a> {
                     self.kept = true;
                     return Err(error);
                 }
+                let machine = self.machine.as_ref();
+                if boot && machine.is_some_and(Unloading::has_run_on_shared_disks) {
+                    self.kept = true;
+                    return Ok(flatten(&error));
+                }
                 // The zone still belongs to the source.
                 executor::record_now(
                     self.host,
@@ -677,7 +683,7 @@ impl<'a> Guest<'a> {
             }
         }
         self.kept = true;
-        Ok(())
+        Ok(String::new())
     }
 }
 
