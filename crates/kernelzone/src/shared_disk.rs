@@ -8,8 +8,8 @@
 //!   target must see this lock. Only a file system for several hosts with locks, such as NFS, shows
 //!   it there. Nothing is written to the file.
 //! - **A block device**: both kernels must report the same name that is unique in the world (WWN,
-//!   EUI-64, NGUID; the map of a multipath device; the UUID of an LVM volume), and the same bytes
-//!   in random places. Nothing is written to the device, because all its bytes belong to the guest.
+//!   EUI-64, NGUID; the map of a multipath device; the UUID of an LVM volume with the names of the
+//!   devices below it), and the same bytes in random places. Bytes of zeros prove nothing. Nothing is written to the device, because all its bytes belong to the guest.
 //!
 //! In both cases the sizes must be equal, and both hosts must read and write the storage past their
 //! page caches: otherwise a guest that arrives would read old bytes.
@@ -34,6 +34,18 @@ const PIECES: usize = 64;
 /// Minimum number of pieces that must be equal: the guest may write to others between the two
 /// reads.
 const EQUAL_PIECES: usize = 56;
+
+/// Number of pieces that are not zeros that the source looks for, and the minimum of these that must
+/// be equal.
+const TELLING_PIECES: usize = 8;
+const EQUAL_TELLING_PIECES: usize = 4;
+
+/// Number of pieces at the start of a device that are searched if the random ones are zeros. The
+/// identifiers of a partition table or a file system are there.
+const HEAD_PIECES: u64 = 1024;
+
+/// Maximum length of a name of the other host in a message, in characters.
+const MAX_NAME_CHARS: usize = 200;
 
 /// Length of a piece in bytes, and the alignment that direct I/O needs on any device.
 const PIECE_BYTES: usize = 4096;
@@ -86,6 +98,10 @@ enum NotShared {
         "{equal} of {PIECES} compared pieces have equal bytes on both hosts, at least {EQUAL_PIECES} must"
     )]
     Bytes { equal: usize },
+    #[error(
+        "{equal} of its compared pieces with other bytes than zeros are equal on both hosts, at least {EQUAL_TELLING_PIECES} must: a device with nothing on it proves nothing, so make a file system on it first"
+    )]
+    Zeros { equal: usize },
 }
 
 /// A disk on shared storage, as the source has it. The sign is valid as long as this value lives.
@@ -115,7 +131,7 @@ pub fn check(place: &Place, sign: &Sign) -> Result<(), Error> {
 
 fn refused(place: &Place, why: &NotShared) -> Error {
     Error::Refused(format!(
-        "disk {} is {}, outside the zonepath, and is not the same storage on both hosts: {why}. Only a disk on shared storage stays where it is; a disk in the zonepath is copied.",
+        "disk {} is {}, outside the zonepath, and is not the same storage on both hosts: {why}. Mount the same storage on both hosts, or move the disk into the zonepath, which is copied.",
         place.id,
         place.path.display()
     ))
@@ -132,12 +148,7 @@ fn make_sign(place: &Place) -> Result<Shared, NotShared> {
         }
         true => Proof::Device {
             name: name_of(&file)?,
-            pieces: (0..PIECES)
-                .map(|_| {
-                    let at = random()? % (size / PIECE_BYTES as u64).max(1) * PIECE_BYTES as u64;
-                    Ok((at, piece(&file, at)?))
-                })
-                .collect::<io::Result<_>>()?,
+            pieces: pieces(&file, size)?,
         },
     };
     Ok(Shared {
@@ -165,19 +176,61 @@ fn find_sign(place: &Place, sign: &Sign) -> Result<(), NotShared> {
         Proof::Device { name, pieces } if is_device => {
             let here = name_of(&file)?;
             if here != *name {
-                let there = name.chars().filter(|c| c.is_ascii_graphic()).collect();
+                let printable = name.chars().filter(|c| c.is_ascii_graphic() || *c == ' ');
+                let there = printable.take(MAX_NAME_CHARS).collect();
                 return Err(NotShared::Name { here, there });
             }
-            let mut equal = 0;
-            for (at, sum) in pieces.iter().take(PIECES) {
-                equal += usize::from(piece(&file, *at)? == *sum);
-            }
-            match equal >= EQUAL_PIECES {
-                true => Ok(()),
-                false => Err(NotShared::Bytes { equal }),
-            }
+            compare(&file, pieces)
         }
         _ => Err(NotShared::Kind),
+    }
+}
+
+/// Returns the offsets and checksums of random pieces of a device. If too few of them have other
+/// bytes than zeros, pieces from the start of the device are added.
+fn pieces(device: &File, size: u64) -> io::Result<Vec<(u64, String)>> {
+    let zeros = hexadecimal(&[0; PIECE_BYTES]);
+    let count = (size / PIECE_BYTES as u64).max(1);
+    let mut found = (0..PIECES)
+        .map(|_| {
+            let at = random()? % count * PIECE_BYTES as u64;
+            Ok((at, piece(device, at)?))
+        })
+        .collect::<io::Result<Vec<_>>>()?;
+    let mut telling = found.iter().filter(|(_, sum)| *sum != zeros).count();
+    for number in 0..count.min(HEAD_PIECES) {
+        if telling >= TELLING_PIECES {
+            break;
+        }
+        let at = number * PIECE_BYTES as u64;
+        let sum = piece(device, at)?;
+        if sum != zeros && found.iter().all(|(known, _)| *known != at) {
+            telling += 1;
+            found.push((at, sum));
+        }
+    }
+    Ok(found)
+}
+
+/// Compares the pieces of the source with those of this host's device.
+fn compare(device: &File, pieces: &[(u64, String)]) -> Result<(), NotShared> {
+    let zeros = hexadecimal(&[0; PIECE_BYTES]);
+    let (mut equal, mut telling) = (0, Vec::new());
+    for (at, sum) in pieces.iter().take(PIECES + TELLING_PIECES) {
+        if piece(device, *at)? != *sum {
+            continue;
+        }
+        equal += 1;
+        if *sum != zeros {
+            telling.push(at);
+        }
+    }
+    telling.sort_unstable();
+    telling.dedup();
+    match telling.len() {
+        _ if equal < EQUAL_PIECES => Err(NotShared::Bytes { equal }),
+        equal if equal < EQUAL_TELLING_PIECES => Err(NotShared::Zeros { equal }),
+        _ => Ok(()),
     }
 }
 
@@ -212,8 +265,13 @@ fn piece(device: &File, at: u64) -> io::Result<String> {
     let skip = memory.as_ptr().align_offset(PIECE_BYTES).min(PIECE_BYTES);
     let piece = &mut memory[skip..skip + PIECE_BYTES];
     device.read_exact_at(piece, at)?;
-    let sum = sparse::sum(piece);
-    Ok(sum.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hexadecimal(piece))
+}
+
+/// Returns the checksum of these bytes.
+fn hexadecimal(bytes: &[u8]) -> String {
+    let sum = sparse::sum(bytes);
+    sum.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the name of a block device that is unique in the world.
@@ -240,7 +298,11 @@ fn name_in(folder: &Path) -> Option<String> {
         let is_unique = ["mpath-", "LVM-"]
             .iter()
             .any(|kind| uuid.starts_with(kind) || uuid.starts_with("part") && uuid.contains(kind));
-        return is_unique.then_some(uuid);
+        return match is_unique && uuid.contains("LVM-") {
+            // A clone of a whole host has volumes with the same UUID on other devices.
+            true => Some(format!("{uuid} on {}", names_below(folder)?)),
+            false => is_unique.then_some(uuid),
+        };
     }
     // Names of other kinds consist of a vendor and a serial number. Virtual disks of different
     // hosts often have the same serial number.
@@ -252,6 +314,17 @@ fn name_in(folder: &Path) -> Option<String> {
                 .iter()
                 .any(|kind| name.starts_with(kind))
         })
+}
+
+/// Returns the unique names of all devices on which a mapped device stands; `None` if one of them
+/// has no such name.
+fn names_below(folder: &Path) -> Option<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder.join("slaves")).ok()? {
+        names.push(name_in(&entry.ok()?.path().canonicalize().ok()?)?);
+    }
+    names.sort();
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 #[cfg(test)]
@@ -318,6 +391,21 @@ mod tests {
         write("dm-0/dm/uuid", "mpath-3600140\n");
         write("dm-1/dm/uuid", "part1-mpath-3600140\n");
         write("dm-2/dm/uuid", "LVM-abc\n");
+        // A volume on a thin pool on a partition, and one that has a nameless device, too.
+        let below = |device: &str, names: &[&str]| {
+            let slaves = folder.path().join(device).join("slaves");
+            fs::create_dir_all(&slaves).unwrap();
+            for (number, name) in names.iter().enumerate() {
+                let link = slaves.join(number.to_string());
+                std::os::unix::fs::symlink(folder.path().join(name), link).unwrap();
+            }
+        };
+        write("dm-5/dm/uuid", "LVM-pool-tpool\n");
+        below("dm-2", &["dm-5"]);
+        below("dm-5", &["nvme0n1", "sda/sda2"]);
+        write("dm-6/dm/uuid", "LVM-abc\n");
+        below("dm-6", &["sda", "sdb"]);
+        write("dm-7/dm/uuid", "LVM-abc\n");
         write("dm-3/dm/uuid", "CRYPT-PLAIN-x\n");
         write("dm-4/dm/uuid", "\n");
         assert_eq!(name("sda").as_deref(), Some("naa.600140"));
@@ -326,9 +414,37 @@ mod tests {
         assert_eq!(name("nvme0n1").as_deref(), Some("eui.0025"));
         assert_eq!(name("dm-0").as_deref(), Some("mpath-3600140"));
         assert_eq!(name("dm-1").as_deref(), Some("part1-mpath-3600140"));
-        assert_eq!(name("dm-2").as_deref(), Some("LVM-abc"));
-        for nameless in ["sdb", "nvme1n1", "dm-3", "dm-4", "loop0"] {
+        let stands = "LVM-abc on LVM-pool-tpool on eui.0025, naa.600140 partition 2 at 2048";
+        assert_eq!(name("dm-2").as_deref(), Some(stands));
+        for nameless in ["sdb", "nvme1n1", "dm-3", "dm-4", "dm-6", "dm-7", "loop0"] {
             assert_eq!(name(nameless), None, "{nameless}");
         }
+    }
+
+    #[test]
+    fn zeros_prove_nothing() {
+        let one = tempfile::tempfile().unwrap();
+        let size = 64 << 20;
+        one.set_len(size).unwrap();
+        let refused = |device: &File, pieces: &[(u64, String)]| {
+            compare(device, pieces).unwrap_err().to_string()
+        };
+        let empty = pieces(&one, size).unwrap();
+        assert!(refused(&one, &empty).contains("0 of its compared pieces with other bytes"));
+        // Only the start of the device has data, as with a new file system.
+        let block = PIECE_BYTES as u64;
+        for number in 0..EQUAL_TELLING_PIECES as u64 {
+            one.write_all_at(&[7, 1], (3 + number) * block).unwrap();
+        }
+        let signed = pieces(&one, size).unwrap();
+        compare(&one, &signed).unwrap();
+        // Another device with other bytes there and the same zeros elsewhere.
+        let two = tempfile::tempfile().unwrap();
+        two.set_len(size).unwrap();
+        two.write_all_at(&[8], 3 * block).unwrap();
+        assert!(compare(&two, &signed).is_err());
+        // One piece that is named often is one piece.
+        let often = vec![signed[PIECES].clone(); PIECES];
+        assert!(refused(&one, &often).contains("1 of its compared pieces"));
     }
 }
