@@ -24,6 +24,7 @@ use crate::waiting_guest::{self, NVRAM};
 use crate::wire::{Arrange, ArrangeDisk, Frame, Wire};
 use control::protocol::LeaveDisk;
 use host::{Error, Host};
+use kernelzone::disks::Place;
 use kernelzone::record::Record;
 use kernelzone::shared_disk::{self, Shared, Sign};
 use kernelzone::{disks, image};
@@ -328,16 +329,26 @@ fn shared(
         match (is_own, has_file) {
             (true, true) => {}
             (false, false) => shared.push(shared_disk::sign(&place)?),
-            _ => {
+            (true, false) => {
                 return Err(Error::Refused(format!(
                     "its disk {} is {}, which is not the disk that it was installed with: boot the zone first.",
                     place.id,
                     place.path.display()
                 )));
             }
+            (false, true) => return Err(moved(&place)),
         }
     }
     Ok(shared)
+}
+
+/// Returns the refusal of a disk outside the zonepath that the record has as a file in it.
+fn moved(place: &Place) -> Error {
+    Error::Refused(format!(
+        "its disk {} is {}, outside of its zonepath, and the zone was installed with a file in its zonepath: set the storage of the device back to that file. If the disk was moved, and all disks are outside: halt the zone, move the old file away, and give 'zoneadm uninstall --shared-disks' and 'zoneadm attach --take-over'.",
+        place.id,
+        place.path.display()
+    ))
 }
 
 /// Computes the missing digests of base files and stores them in the record.
