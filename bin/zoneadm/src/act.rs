@@ -41,7 +41,7 @@ pub fn run(call: &Call) -> u8 {
     }
     if !cli::is_root() {
         let has_question = matches!(verb, "uninstall" | "rollback");
-        let asks = has_question && !options.force && !options.dry_run;
+        let asks = has_question && !options.force && !options.shared_disks && !options.dry_run;
         return delegated::run(call, asks);
     }
     match prepare(call) {
@@ -122,7 +122,7 @@ fn dispatch(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u
             many::clone(host, zones, source, unknown, options.dry_run)
         }
         "apply" => apply::all(host, zones, options.dry_run, options.quiet),
-        "uninstall" if !options.force && !options.dry_run => {
+        "uninstall" if !options.force && !options.shared_disks && !options.dry_run => {
             let (zones, refused) = can_be_uninstalled(host, zones, options.configuration());
             let deed = match options.delete {
                 true => "uninstall and delete",
@@ -150,7 +150,7 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
         let text = "move takes one zone: each zone needs a zonepath of its own";
         return usage::complain(text, Some(verb));
     }
-    let is_guarded = options.data() == Data::Refused;
+    let is_guarded = options.data() != Data::Removed;
     if verb == "uninstall" && !is_guarded && (options.delete || zones.len() > 1 && !options.dry_run)
     {
         return many::uninstall(host, zones, options.configuration(), options.dry_run);

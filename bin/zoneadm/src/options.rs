@@ -52,7 +52,9 @@ impl Options {
     /// Returns the treatment of data in the zonepaths of zones that are uninstalled.
     pub(crate) const fn data(&self) -> Data {
         match self.shared_disks {
-            true => Data::Refused,
+            true => Data::Refused {
+                gives_up: self.force,
+            },
             false => Data::Removed,
         }
     }
@@ -130,11 +132,7 @@ pub(crate) fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
             Short('r') if verb == "shutdown" => options.again = true,
             Long("create") if verb == "clone" => options.create = true,
             Long("delete") if verb == "uninstall" => options.delete = true,
-            // No data is lost, so no question is asked.
-            Long("shared-disks") if verb == "uninstall" => {
-                options.shared_disks = true;
-                options.force = true;
-            }
+            Long("shared-disks") if verb == "uninstall" => options.shared_disks = true,
             Short('m') if verb == "clone" => {
                 let value = parser.value().map_err(|error| error.to_string())?;
                 if value != "copy" {

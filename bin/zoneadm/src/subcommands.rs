@@ -105,7 +105,8 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         help: "Removes the zone's files. Asks first, unless -F is given.\n\
                \t--delete        deletes the configuration, too; also takes configured zones\n\
                \t--shared-disks  removes the zonepath of a kernel zone only if no data is in it: all\n\
-               \t                disks are files elsewhere, and it is not suspended. Does not ask",
+               \t                disks are files elsewhere, and it is not suspended. Does not ask.\n\
+               \t                With -F also if a cut-off migration may have brought it elsewhere",
         examples: &[
             "zoneadm -z web1 uninstall -F",
             "zoneadm -z 'web[1-50]' uninstall --delete -F",

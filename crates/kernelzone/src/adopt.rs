@@ -15,16 +15,20 @@ use crate::disks::{self, Place};
 use crate::record::{self, Record, Start};
 use crate::{facts, image, install, loader, ports, uefi};
 use host::{Error, Host, flatten};
-use subject::{arrived, identity};
+use subject::{arrived, away, identity};
 
-/// Files in the zonepath that an attach with `--take-over` makes anew or does without.
-const REMADE: [&str; 7] = [
+/// Files in the zonepath that an attach with `--take-over` makes anew or does without. The marks of
+/// migrations are among them: a zone with [`arrived::INCOMING`] has never been of this host, and
+/// whether one with [`away::AWAY`] may be given up is the question of the caller.
+const REMADE: [&str; 9] = [
     record::FILE,
     identity::FILE,
     identity::LOCK,
     subject::DETACHED,
     subject::FORCED,
     arrived::ARRIVED,
+    arrived::INCOMING,
+    away::AWAY,
     image::KEY,
 ];
 
@@ -33,6 +37,21 @@ const REMADE: [&str; 7] = [
 pub fn is_elsewhere(host: &Host, config: &Config, zonepath: &Path) -> bool {
     let places = disks::places(host, config);
     !places.is_empty() && places.iter().all(|place| is_outside(place, zonepath))
+}
+
+/// Returns the first disk outside the zonepath that is no file here, with the problem; `None` if
+/// there is no such disk.
+#[must_use]
+pub fn missing(host: &Host, config: &Config, zonepath: &Path) -> Option<String> {
+    let places = disks::places(host, config);
+    let place = places
+        .iter()
+        .find(|place| !place.path.starts_with(zonepath) && !is_outside(place, zonepath))?;
+    Some(format!(
+        "disk {}, {}: expected a file: is its storage mounted? --take-over needs files outside of the zonepath",
+        place.id,
+        place.path.display()
+    ))
 }
 
 /// Returns true if a disk is a file outside the zonepath. Links in its path are followed, but the
@@ -95,7 +114,7 @@ pub fn refuse_data(
         ));
     }
     refuse(format!(
-        "{}: expected no file that is not made anew at a start, found {} of them",
+        "{}: a start does not make this file anew ({} such files): move it away, or uninstall without --shared-disks, which deletes it",
         first.display(),
         found.len()
     ))
@@ -258,6 +277,15 @@ mod tests {
     }
 
     #[test]
+    fn marks_of_migrations_are_no_data() {
+        let one = world();
+        for mark in [arrived::ARRIVED, arrived::INCOMING, away::AWAY] {
+            fs::write(one.zonepath.join(mark), "1f2e\n").unwrap();
+        }
+        assert_eq!(one.why(), None);
+    }
+
+    #[test]
     fn refuses_a_disk_in_the_zonepath() {
         let mut one = world();
         fs::write(one.zonepath.join("disk1"), "data").unwrap();
@@ -276,6 +304,19 @@ mod tests {
             fs::write(one.zonepath.join(name), "data").unwrap();
             one.is_refused(name);
         }
+    }
+
+    #[test]
+    fn names_a_disk_whose_storage_is_not_mounted() {
+        let mut one = world();
+        let host = Host::new(Root::new(one.dir.path()), "/none".into(), None);
+        assert_eq!(missing(&host, &one.config, &one.zonepath), None);
+        // A disk in the zonepath is not on storage of its own.
+        one.add_disk(1, Path::new("/zones/k1/disk1"));
+        assert_eq!(missing(&host, &one.config, &one.zonepath), None);
+        fs::remove_file(&one.disk).unwrap();
+        let text = missing(&host, &one.config, &one.zonepath).unwrap();
+        assert!(text.starts_with("disk 0, ") && text.contains("is its storage mounted?"));
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub struct Away {
     /// The name of the migration.
     pub id: String,
     /// The target host; `None` in a mark that an older zoneadm wrote.
-    host: Option<String>,
+    pub host: Option<String>,
 }
 
 impl Away {

@@ -14,6 +14,7 @@ use crate::executor::{self, Outcome, Work};
 use host::error::is_full;
 use host::{Error, Host};
 use platform::kind;
+use subject::away::Away;
 use subject::deletion::Deletion;
 use subject::network::Records;
 use subject::{Start, Subject, arrived, identity};
@@ -34,7 +35,10 @@ pub enum Data {
     Removed,
     /// A zone with data in its zonepath is refused. Only a kernel zone whose disks are all elsewhere
     /// has none.
-    Refused,
+    Refused {
+        /// True if a zone that may already be on another host is given up, too.
+        gives_up: bool,
+    },
 }
 
 /// A locked zone that is about to be uninstalled.
@@ -97,7 +101,13 @@ pub fn uninstall(
     let Some(files) = &subject.files else {
         return Ok(Outcome::Done);
     };
-    if data == Data::Refused {
+    if let Data::Refused { gives_up } = data {
+        if !gives_up && let Some(away) = Away::of(&files.zonepath)? {
+            return Err(Error::Refused(format!(
+                "may already be on {}: give its zoneadm migrate command again. If that host is off, -F gives the zone up here. Nothing was removed.",
+                away.host.as_deref().unwrap_or("another host")
+            )));
+        }
         let kind = kind::of(&files.config);
         kind.refuse_data(host, &files.config, &files.zonepath, files.was)?;
     }
@@ -357,5 +367,24 @@ mod tests {
         assert!(!is_known("half"));
         crate::mark::incomplete(&host, marked, false).unwrap();
         assert!(is_known("marked"));
+    }
+
+    #[test]
+    fn a_zone_that_may_be_elsewhere_is_given_up_only_if_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let host = Host::new(root.clone(), "zones-no-such-group".into(), None);
+        let zone = arrived_zone(&root, "one", State::Installed);
+        let zonepath = root.path("/zones/one".as_ref());
+        subject::away::leave(&zonepath, "1f2e", "two").unwrap();
+        let why = |gives_up| {
+            let data = Data::Refused { gives_up };
+            let error = uninstall(&host, &zone, data, false, &mut |_| {}).unwrap_err();
+            assert!(zonepath.join(subject::away::AWAY).exists());
+            error.to_string()
+        };
+        assert!(why(false).contains("may already be on two: "));
+        // The data of a zone of another brand is kept all the same.
+        assert!(!why(true).contains("may already be"));
     }
 }
