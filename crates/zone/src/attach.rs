@@ -182,19 +182,24 @@ fn attach_with(
         });
     } else if let Some(source) = &options.source {
         fill(host, &subject, &config, Some(source), progress)?;
+    } else if (path.join(UNPACKING).exists() || !path.join(ROOT).exists())
+        && kind::of(&config).is_elsewhere(host, &config, &path)
+    {
+        // This also continues after an attach that was killed: nothing in its root is lost.
+        refuse_unless_taken(&subject, options)?;
+        adopts = true;
+        filled = adopt(host, &subject, &config, progress);
     } else if path.join(UNPACKING).exists() {
         return Err(Error::Refused(format!(
             "{}/root is of a command that was cut off while it unpacked or checked it: give attach -a or import again, or uninstall it.",
             subject.entry.zonepath.display()
         )));
-    } else if !path.join(ROOT).exists() && kind::of(&config).is_elsewhere(host, &config, &path) {
-        refuse_unless_taken(&subject, options)?;
-        adopts = true;
-        filled = adopt(host, &subject, &config, progress);
     } else if !path.join(ROOT).exists() {
+        let disk = kind::of(&config).missing_disk(host, &config, &path);
         return Err(Error::Refused(format!(
-            "{}/root: no such directory: there is nothing to attach.",
-            subject.entry.zonepath.display()
+            "{}/root: no such directory: there is nothing to attach.{}",
+            subject.entry.zonepath.display(),
+            disk.map_or_else(String::new, |disk| format!(" {disk}."))
         )));
     }
     let attached =

@@ -175,8 +175,38 @@ fn a_zone_whose_disks_are_elsewhere_is_taken_over() {
         .mentions(1, "another host may run it");
     assert_eq!(state(&host, "k1"), "configured");
     assert!(!host.path("zones/k1/machine.json").exists());
+    // An attach that is killed, with a root and before there is one, is given again.
+    for step in [3, 4] {
+        let fault = format!("attach:{step}:kill");
+        let _ = host.with_fault(&fault, "k1", &["attach", "--take-over"]);
+        assert!(host.path("zones/k1/.unfinished-root").exists(), "{fault}");
+        machine::done(host.on("k1", &["attach", "--take-over"]));
+        assert_eq!(state(&host, "k1"), "installed");
+        host.on("k1", &["uninstall", "--shared-disks"]).quiet();
+    }
+    // Its storage is not mounted.
+    let away = host.path("/shared.away");
+    fs::rename(&disk, &away).expect("a rename");
+    host.on("k1", &["attach", "--take-over"])
+        .mentions(1, "is its storage mounted?");
+    fs::rename(&away, &disk).expect("a rename");
     machine::done(host.on("k1", &["attach", "--take-over"]));
     assert_eq!(state(&host, "k1"), "installed");
+    // A migration to a host that died has been cut off, and one from another host has been.
+    let mark = host.path("zones/k1/.migrating");
+    fs::write(&mark, "1f2e\ntwo\n").expect("a mark");
+    host.on("k1", &["boot"])
+        .mentions(1, "may already be on another host");
+    host.on("k1", &["uninstall", "--shared-disks"])
+        .mentions(1, "may already be on two");
+    assert!(mark.exists());
+    host.on("k1", &["uninstall", "--shared-disks", "-F"])
+        .quiet();
+    machine::done(host.on("k1", &["attach", "--take-over"]));
+    fs::write(host.path("zones/k1/.incoming"), "1f2e\n").expect("a mark");
+    host.on("k1", &["mark", "incomplete"]).quiet();
+    host.on("k1", &["uninstall", "--shared-disks"]).quiet();
+    machine::done(host.on("k1", &["attach", "--take-over"]));
     // QEMU finds its programs in the root that was made.
     machine::done(host.on("k1", &["boot"]));
     host.halt("k1");

@@ -158,6 +158,11 @@ pub trait ZoneKind: fmt::Debug + Sync {
         false
     }
 
+    /// Returns the problem of a disk that should be a file outside of the zonepath and is none.
+    fn missing_disk(&self, _: &Host, _: &Config, _: &Path) -> Option<String> {
+        None
+    }
+
     /// Refuses to remove the zonepath if [`ZoneKind::adopt`] could not make anew everything in it.
     ///
     /// # Errors

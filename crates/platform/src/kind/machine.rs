@@ -167,6 +167,10 @@ impl ZoneKind for Machine {
         adopt::is_elsewhere(host, config, zonepath)
     }
 
+    fn missing_disk(&self, host: &Host, config: &Config, zonepath: &Path) -> Option<String> {
+        adopt::missing(host, config, zonepath)
+    }
+
     fn refuse_data(
         &self,
         host: &Host,
