@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use clzc::{Document, HostReport, Outcome, ZoneCluster};
+use clzc::{Document, HostReport, Outcome, Version, ZoneCluster};
 use model::{Config, ZoneName};
 use store::Root;
 
@@ -46,9 +46,22 @@ impl Files {
         self.mark(name).exists()
     }
 
-    /// Notes that the zone has taken the stored configuration.
-    pub fn taken(&self, name: &ZoneName) -> anyhow::Result<()> {
-        Ok(store::atomic::remove(&self.mark(name))?)
+    /// Notes that the zone has taken the configuration of this version. The mark stays if another version was stored
+    /// meanwhile: a move takes up to hours.
+    pub fn taken(&self, name: &ZoneName, version: &Version) -> anyhow::Result<()> {
+        let _lock = self.lock()?;
+        let stored = self.read(name)?.map(|document| document.version());
+        match stored.as_ref() == Some(version) {
+            true => Ok(store::atomic::remove(&self.mark(name))?),
+            false => Ok(()),
+        }
+    }
+
+    /// Keeps other processes from changes of the files until the value is dropped.
+    fn lock(&self) -> anyhow::Result<File> {
+        fs::create_dir_all(&self.0)
+            .with_context(|| format!("{}: cannot be made", self.0.display()))?;
+        Ok(store::lock::exclusive(&self.0.join(".lock"))?)
     }
 
     /// Returns the text of the file, or `None` if there is none.
@@ -78,9 +91,7 @@ impl Files {
 
     /// Stores a configuration, unless this host has a newer or a different one of the same generation.
     pub fn store(&self, name: &ZoneName, document: &Document) -> anyhow::Result<()> {
-        fs::create_dir_all(&self.0)
-            .with_context(|| format!("{}: cannot be made", self.0.display()))?;
-        let _lock = store::lock::exclusive(&self.0.join(".lock"))?;
+        let _lock = self.lock()?;
         if let Some(old) = self.read(name)? {
             let (old, new) = (old.version(), document.version());
             ensure!(
@@ -102,13 +113,14 @@ impl Files {
 
     /// Removes the file of a deleted zone cluster.
     pub fn forget(&self, name: &ZoneName) -> anyhow::Result<()> {
+        let _lock = self.lock()?;
         if let Some(document) = self.read(name)? {
             ensure!(
                 document.cluster.is_none(),
                 "zone cluster {name}: it is not deleted"
             );
         }
-        self.taken(name)?;
+        store::atomic::remove(&self.mark(name))?;
         Ok(store::atomic::remove(&self.path(name))?)
     }
 
@@ -256,6 +268,7 @@ fn apply(files: &Files, name: &ZoneName, host: &str) -> anyhow::Result<()> {
     let document = files
         .read(name)?
         .context("no such zone cluster on this host")?;
+    let version = document.version();
     let (state, _) = zone(name)?;
     let node = document
         .cluster
@@ -270,7 +283,7 @@ fn apply(files: &Files, name: &ZoneName, host: &str) -> anyhow::Result<()> {
                  'zonecfg -z {name} delete' remove it"
             ),
         }
-        return files.taken(name);
+        return files.taken(name, &version);
     };
     let mut wanted = cluster.zone_of(node)?;
     let mut found = match state.is_empty() {
@@ -298,7 +311,7 @@ fn apply(files: &Files, name: &ZoneName, host: &str) -> anyhow::Result<()> {
     }
     match waits {
         true => Ok(()),
-        false => files.taken(name),
+        false => files.taken(name, &version),
     }
 }
 
@@ -507,8 +520,11 @@ mod tests {
         files.store(&name, &document(3, 1)).unwrap();
         // The mark stays until the zone has taken the configuration.
         assert!(files.is_pending(&name));
-        files.taken(&name).unwrap();
-        files.taken(&name).unwrap();
+        // An apply that began before this generation was stored leaves the mark.
+        files.taken(&name, &document(2, 0).version()).unwrap();
+        assert!(files.is_pending(&name));
+        files.taken(&name, &document(3, 1).version()).unwrap();
+        files.taken(&name, &document(3, 1).version()).unwrap();
         assert!(!files.is_pending(&name));
         assert_eq!(files.read(&name).unwrap(), Some(document(3, 1)));
         // A deleted zone cluster is not listed, and its file can go.
