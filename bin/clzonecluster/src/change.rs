@@ -35,11 +35,13 @@ pub fn set(ssh: &Ssh, name: &ZoneName, request: &Request) -> Result<u8, Fault> {
     let terminal = Terminal(None);
     let mut shell = Shell::new(name, Some(stored), Mode::File, templates, terminal);
     let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
-    for (property, value) in &request.values {
-        match hosts.as_slice() {
-            [] => shell.set(property, value),
-            some => shell.set_of_nodes(some, property, value),
+    match hosts.as_slice() {
+        [] => {
+            for (property, value) in &request.values {
+                shell.set(property, value);
+            }
         }
+        some => shell.set_of_nodes(some, &request.values),
     }
     if shell.errors() > 0 {
         eprintln!("zone cluster {name}: nothing was changed");

@@ -462,10 +462,16 @@ mod tests {
         let record = Record::default();
         let (name, stored) = ("pg".parse().unwrap(), Some(whole(THREE)));
         let mut shell = Shell::new(&name, stored, Mode::File, NoTemplates, record.clone());
-        for (property, value) in values {
-            match hosts {
-                [] => shell.set(property, value),
-                some => shell.set_of_nodes(some, property, value),
+        match hosts {
+            [] => values
+                .iter()
+                .for_each(|(property, value)| shell.set(property, value)),
+            some => {
+                let owned = |(property, value): &(&str, &str)| {
+                    ((*property).to_owned(), (*value).to_owned())
+                };
+                let values: Vec<(String, String)> = values.iter().map(owned).collect();
+                shell.set_of_nodes(some, &values);
             }
         }
         let end = shell.finish();
@@ -484,6 +490,21 @@ mod tests {
         assert_eq!(zone.get("autoboot"), "true");
         assert!(syntax::info::all(&zone).contains("cpu-shares: 7"));
         assert_eq!(set(&[], &[("autoboot", "false")]).1, Step::Exit(None));
+    }
+
+    #[test]
+    fn a_node_that_gets_another_host_gets_the_other_properties_too() {
+        let values = [("physical-host", "host4"), ("hostname", "pg4")];
+        let (text, end) = set(&["host2"], &values);
+        assert_eq!(text, "");
+        let Step::Exit(Some(cluster)) = end else {
+            panic!("expected a configuration to store: {end:?}");
+        };
+        assert_eq!(
+            cluster.node("host4").map(|node| node.hostname.as_str()),
+            Some("pg4")
+        );
+        assert!(cluster.node("host2").is_none());
     }
 
     #[test]

@@ -118,14 +118,17 @@ impl<T: Templates + Clone, C: Console> Shell<T, C> {
         self.open = Some(open);
     }
 
-    /// Sets a property of the nodes on these hosts.
-    pub fn set_of_nodes(&mut self, hosts: &[&str], property: &str, value: &str) {
-        for place in 0..self.nodes.len() {
+    /// Sets properties of the nodes on these hosts. The hosts are those before the first property: one of the properties
+    /// can be their name.
+    pub fn set_of_nodes(&mut self, hosts: &[&str], values: &[(String, String)]) {
+        let is_meant = |place: &usize| hosts.contains(&self.nodes[*place].physical_host.as_str());
+        let places: Vec<usize> = (0..self.nodes.len()).filter(is_meant).collect();
+        for place in places {
             let mut node = self.nodes[place].clone();
-            if hosts.contains(&node.physical_host.as_str()) {
-                self.set_of_node(&mut node, property, Value::Simple(value.to_owned()));
-                self.nodes[place] = node;
+            for (property, value) in values {
+                self.set_of_node(&mut node, property, Value::Simple(value.clone()));
             }
+            self.nodes[place] = node;
         }
     }
 
