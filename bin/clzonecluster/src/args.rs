@@ -334,14 +334,14 @@ fn fence(words: &[String]) -> anyhow::Result<Command> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
     fn parsed(words: &[&str]) -> anyhow::Result<Option<Command>> {
         parse(lexopt::Parser::from_args(words))
     }
 
-    fn request(words: &[&str]) -> Request {
+    pub fn request(words: &[&str]) -> Request {
         match parsed(words).unwrap() {
             Some(Command::Cluster(request)) => request,
             other => panic!("expected a request, found {other:?}"),

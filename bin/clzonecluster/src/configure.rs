@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io::{IsTerminal as _, Read as _};
 use std::rc::Rc;
 
-use clzc::{Document, KEY_BYTES, Reported, Shell, Step, Templates, ZoneCluster};
+use clzc::{Document, KEY_BYTES, Remote, Reported, Shell, Step, Templates, ZoneCluster};
 use model::{Config, ZoneName};
 use rustyline::error::ReadlineError;
 use rustyline::history::MemHistory;
@@ -117,7 +117,7 @@ pub struct Session<'a> {
     pub status: u8,
     /// The files of installed zones move with the zonepath.
     moves: bool,
-    /// The hosts that take the configuration now; `None` for all.
+    /// The hosts whose zones take the configuration now; `None` for all.
     only: Option<Vec<String>>,
 }
 
@@ -142,7 +142,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Has only these hosts take the configuration now. The others take it with the next command.
+    /// Has only the zones of these hosts take the configuration now. The others store it.
     pub fn only_now(self, hosts: Vec<String>) -> Self {
         Self {
             only: Some(hosts),
@@ -282,36 +282,38 @@ impl Session<'_> {
     }
 }
 
-/// Gives the hosts that answer a configuration, and prints those that do not. Returns the exit status.
-/// With `only`, these hosts take it now, and the others at the next command.
+/// Stores a configuration on every host that answers, and prints those that do not. Returns the exit status. The zones of
+/// `only` take it now, or all zones; a host without a node deletes its zone.
 fn spread(
-    ssh: &Ssh,
+    ssh: &dyn Remote,
     name: &ZoneName,
     document: &Document,
     reports: &[(String, Reported)],
     only: Option<&[String]>,
 ) -> u8 {
-    let is_later = |host: &String| only.is_some_and(|hosts| !hosts.contains(host));
-    let mut status = 0;
+    let takes_now =
+        |host: &String| !document.has_node(host) || only.is_none_or(|hosts| hosts.contains(host));
+    let (mut status, mut here) = (0, Vec::new());
     for (host, report) in reports {
-        if let Reported::Down(why) = report {
-            eprintln!(
-                "{host}: {why}; the host takes generation {} later",
-                document.generation
-            );
-            status = UNREACHABLE;
-        } else if is_later(host) {
-            println!(
-                "{host}: takes generation {} with the next command",
-                document.generation
-            );
+        match report {
+            Reported::Down(why) => {
+                eprintln!(
+                    "{host}: {why}; the host takes generation {} later",
+                    document.generation
+                );
+                status = UNREACHABLE;
+            }
+            Reported::Here(_) => here.push(host.clone()),
         }
     }
-    let here = reports
-        .iter()
-        .filter(|(host, report)| report.here().is_some() && !is_later(host));
-    let here: Vec<String> = here.map(|(host, _)| host.clone()).collect();
-    match give(ssh, name, document, &here).is_empty() {
+    let (now, later): (Vec<String>, Vec<String>) = here.iter().cloned().partition(takes_now);
+    for host in later {
+        println!(
+            "{host}: its zone takes generation {} at the next boot, install or apply",
+            document.generation
+        );
+    }
+    match give(ssh, name, document, &here, &now).is_whole() {
         true => status,
         false => crate::fault::FAILED,
     }
@@ -377,4 +379,30 @@ pub fn delete(ssh: &Ssh, name: &ZoneName, force: bool) -> Result<u8, Fault> {
         on_each(ssh, &hosts, |_| local("forget", name, &[]), "");
     }
     Ok(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use clzc::HostReport;
+
+    use super::*;
+    use crate::world::tests::{Noted, two};
+
+    #[test]
+    fn hosts_that_take_the_configuration_later_store_it_now() {
+        let name: ZoneName = "pg".parse().unwrap();
+        let document = two();
+        let here = |host: &str| (host.to_owned(), Reported::Here(HostReport::default()));
+        let down = Reported::Down("no route".to_owned());
+        let reports = [here("a"), here("b"), here("left"), ("c".to_owned(), down)];
+        let hosts = Noted::default();
+        let only = ["a".to_owned()];
+        let status = spread(&hosts, &name, &document, &reports, Some(&only));
+        assert_eq!(status, UNREACHABLE);
+        // The host without a node deletes its zone at once.
+        assert_eq!(
+            hosts.done(),
+            ["a apply", "a store", "b store", "left apply", "left store"]
+        );
+    }
 }

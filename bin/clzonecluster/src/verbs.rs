@@ -11,7 +11,7 @@ use crate::args::{Names, Request, Verb};
 use crate::fault::{FAILED, Fault, INVALID, MISSING, UNREACHABLE};
 use crate::hosts::Ssh;
 use crate::local::Files;
-use crate::world::{World, failure, local, on_each, plain};
+use crate::world::{World, apply, failure, local, plain};
 use crate::{change, configure, revision};
 
 /// Time for a boot, a halt and the like.
@@ -64,26 +64,18 @@ fn zones(ssh: &Ssh, name: &ZoneName, request: &Request) -> Result<u8, Fault> {
     }
     let target = request.target.as_ref().unwrap_or(name);
     let world = World::look(ssh, target, &[])?;
-    // Hosts that were down take the newest configuration first, also a deletion.
+    // Hosts that were down store the newest configuration first.
     let mut behind = world.spread();
     let cluster = world.cluster()?;
     let hosts = chosen(cluster, &request.hosts)?;
-    // The zone of a host may have refused the configuration before, or was changed by hand.
-    let lacks = |host: &&String| {
-        let here = world.here(host);
-        let applies = request.verb == Verb::Apply && !request.dry;
-        let is_lacking = |report: &HostReport| {
-            applies || report.state.is_empty() || (report.pending && begins(request.verb))
-        };
-        here.is_some_and(is_lacking) && !world.older.contains(host)
-    };
-    let lacking: Vec<String> = hosts.iter().filter(lacks).cloned().collect();
-    behind.extend(on_each(
-        ssh,
-        &lacking,
-        |host| local("apply", target, &[host]),
-        "",
-    ));
+    if request.dry {
+        for host in world.lacking(&hosts) {
+            println!("{host}: its zone has not taken the newest configuration");
+        }
+    }
+    let mut taking = taking(&world, request, &hosts);
+    taking.retain(|host| !behind.contains(host));
+    behind.extend(apply(ssh, target, &taking));
     if request.verb == Verb::Uninstall && !request.force {
         let question = format!(
             "Are you sure you want to uninstall zone cluster {name} on {}",
@@ -122,6 +114,20 @@ fn zones(ssh: &Ssh, name: &ZoneName, request: &Request) -> Result<u8, Fault> {
         }
     }
     Ok(status.max(run(ssh, &jobs)))
+}
+
+/// Returns the hosts whose zones take their configuration before the verb: those that have not, and those whose zone was
+/// deleted by hand; `apply` has all of them take it.
+fn taking(world: &World, request: &Request, hosts: &[String]) -> Vec<String> {
+    if request.dry || !begins(request.verb) {
+        return Vec::new();
+    }
+    let lacking = world.lacking(hosts);
+    let takes = |host: &&String| {
+        let must = |here: &HostReport| request.verb == Verb::Apply || here.state.is_empty();
+        lacking.contains(host) || world.here(host).is_some_and(must)
+    };
+    hosts.iter().filter(takes).cloned().collect()
 }
 
 /// Returns true if the zone must have its configuration before. A zone that has refused it can always be halted and
@@ -310,4 +316,48 @@ fn export(ssh: &Ssh, name: &ZoneName, file: Option<&str>) -> Result<u8, Fault> {
         }
     }
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_verb_that_begins_has_zones_take_their_configuration() {
+        let report = |state: &str, pending| {
+            Reported::Here(HostReport {
+                state: state.to_owned(),
+                pending,
+                ..HostReport::default()
+            })
+        };
+        let ssh = Ssh::alone();
+        let world = World {
+            ssh: &ssh,
+            name: "pg".parse().unwrap(),
+            document: None,
+            reports: vec![
+                ("same".to_owned(), report("installed", false)),
+                ("older".to_owned(), report("installed", false)),
+                ("pending".to_owned(), report("running", true)),
+                ("absent".to_owned(), report("", false)),
+                ("down".to_owned(), Reported::Down("no route".to_owned())),
+                ("other".to_owned(), report("installed", true)),
+            ],
+            older: vec!["older".to_owned()],
+        };
+        let hosts = ["same", "older", "pending", "absent", "down"].map(str::to_owned);
+        for (words, expected) in [
+            (&["boot", "pg"][..], "older pending absent"),
+            (&["apply", "pg"], "same older pending absent"),
+            (&["apply", "-d", "pg"], ""),
+            (&["verify", "pg"], ""),
+            (&["halt", "pg"], ""),
+            (&["uninstall", "-F", "pg"], ""),
+        ] {
+            let request = crate::args::tests::request(words);
+            let taking = taking(&world, &request, &hosts).join(" ");
+            assert_eq!(taking, expected, "{words:?}");
+        }
+    }
 }

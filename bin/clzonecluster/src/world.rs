@@ -23,7 +23,7 @@ const MAX_STEPS: usize = 4;
 
 /// A zone cluster, and the answers of its hosts.
 pub struct World<'a> {
-    pub ssh: &'a Ssh,
+    pub ssh: &'a dyn Remote,
     pub name: ZoneName,
     /// The newest configuration that a host has; `None` if no host has one.
     pub document: Option<Document>,
@@ -102,36 +102,75 @@ impl<'a> World<'a> {
         self.report(host).and_then(Reported::here)
     }
 
-    /// Gives the hosts with an older configuration the newest one. Prints the failures, and returns the hosts that
-    /// failed.
+    /// Stores the newest configuration on the hosts with an older one. Only a deletion is carried out at once; a zone
+    /// takes its configuration by [`give`] or `apply`. Prints the failures, and returns the hosts that do not have it.
     pub fn spread(&self) -> Vec<String> {
-        match &self.document {
-            Some(document) => give(self.ssh, &self.name, document, &self.older),
-            None => Vec::new(),
-        }
+        let Some(document) = &self.document else {
+            return Vec::new();
+        };
+        let leaving: Vec<String> = self
+            .older
+            .iter()
+            .filter(|host| !document.has_node(host))
+            .cloned()
+            .collect();
+        give(self.ssh, &self.name, document, &self.older, &leaving).unstored
+    }
+
+    /// Returns those of the hosts that answer and whose zone has not taken the newest configuration.
+    pub fn lacking(&self, hosts: &[String]) -> Vec<String> {
+        let lacks = |host: &&String| {
+            self.here(host)
+                .is_some_and(|report| report.pending || self.older.contains(host))
+        };
+        hosts.iter().filter(lacks).cloned().collect()
     }
 }
 
-/// Stores a configuration on hosts, and has their zones take it. Prints the failures, and returns the hosts that failed.
-pub fn give(ssh: &Ssh, name: &ZoneName, document: &Document, hosts: &[String]) -> Vec<String> {
-    let mut failed = on_each(ssh, hosts, |_| local("store", name, &[]), &document.text());
-    let stored: Vec<String> = hosts
+/// The hosts on which a configuration has failed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// The hosts that do not have it.
+    pub unstored: Vec<String>,
+    /// The hosts that have it, and whose zones have not taken it.
+    pub refused: Vec<String>,
+}
+
+impl Given {
+    /// Returns true if nothing has failed.
+    pub fn is_whole(&self) -> bool {
+        self.unstored.is_empty() && self.refused.is_empty()
+    }
+}
+
+/// Stores a configuration on `hosts`, and has the zones of `taking` take it, which are some of `hosts`. Prints the
+/// failures.
+pub fn give(
+    ssh: &dyn Remote,
+    name: &ZoneName,
+    document: &Document,
+    hosts: &[String],
+    taking: &[String],
+) -> Given {
+    let unstored = on_each(ssh, hosts, |_| local("store", name, &[]), &document.text());
+    let stored: Vec<String> = taking
         .iter()
-        .filter(|host| !failed.contains(host))
+        .filter(|host| !unstored.contains(host))
         .cloned()
         .collect();
-    failed.extend(on_each(
-        ssh,
-        &stored,
-        |host| local("apply", name, &[host]),
-        "",
-    ));
-    failed
+    let refused = apply(ssh, name, &stored);
+    Given { unstored, refused }
+}
+
+/// Has the zones of hosts take the configuration that is stored there. Prints the failures, and returns the hosts that
+/// failed.
+pub fn apply(ssh: &dyn Remote, name: &ZoneName, hosts: &[String]) -> Vec<String> {
+    on_each(ssh, hosts, |host| local("apply", name, &[host]), "")
 }
 
 /// Runs a command on hosts. Prints the failures, and returns the hosts that failed.
 pub fn on_each(
-    ssh: &Ssh,
+    ssh: &dyn Remote,
     hosts: &[String],
     words: impl Fn(&str) -> Vec<String> + Sync,
     input: &str,
@@ -249,5 +288,97 @@ pub fn fetch(
             "{host}: its configuration changes now; try again"
         ))),
         _ => Ok(document),
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use std::sync::Mutex;
+
+    use clzc::Stream;
+
+    use super::*;
+
+    /// Hosts that note what they are to do. One of them cannot store, and one cannot apply.
+    #[derive(Default)]
+    pub struct Noted(pub Mutex<Vec<String>>);
+
+    impl Remote for Noted {
+        fn run(&self, host: &str, order: &Order, _: &(dyn Fn(Stream, &str) + Sync)) -> Outcome {
+            let action = order.words[2].clone();
+            let fails = format!("cannot-{action}") == host;
+            self.0.lock().unwrap().push(format!("{host} {action}"));
+            Outcome::Ended {
+                status: i32::from(fails),
+                output: String::new(),
+                errors: String::new(),
+            }
+        }
+    }
+
+    impl Noted {
+        /// Returns what was done, sorted.
+        pub fn done(&self) -> Vec<String> {
+            let mut done = self.0.lock().unwrap().clone();
+            done.sort();
+            done
+        }
+    }
+
+    const TWO: &str = "create -b\nset zonepath=/zones/pg\nadd node\nset physical-host=a\nset hostname=pg1\nend\n\
+        add node\nset physical-host=b\nset hostname=pg2\nend\n";
+
+    /// Returns generation 2 of the zone cluster pg, with nodes on the hosts a and b.
+    pub fn two() -> Document {
+        let key = "00".repeat(clzc::KEY_BYTES);
+        let text = format!("# format: 1\n# generation: 2\n# ring-key: {key}\n{TWO}");
+        Document::read(&"pg".parse().unwrap(), &text).unwrap()
+    }
+
+    fn deleted() -> Document {
+        Document {
+            generation: 2,
+            key: vec![0; clzc::KEY_BYTES],
+            cluster: None,
+        }
+    }
+
+    #[test]
+    fn every_host_stores_and_only_the_chosen_ones_apply() {
+        let hosts = Noted::default();
+        let name: ZoneName = "pg".parse().unwrap();
+        let all = ["a", "b", "cannot-apply", "cannot-store"].map(str::to_owned);
+        let taking = ["a", "cannot-apply", "cannot-store"].map(str::to_owned);
+        let given = give(&hosts, &name, &deleted(), &all, &taking);
+        assert_eq!(
+            hosts.done(),
+            [
+                "a apply",
+                "a store",
+                "b store",
+                "cannot-apply apply",
+                "cannot-apply store",
+                "cannot-store store",
+            ]
+        );
+        let expected = Given {
+            unstored: vec!["cannot-store".to_owned()],
+            refused: vec!["cannot-apply".to_owned()],
+        };
+        assert_eq!(given, expected);
+    }
+
+    #[test]
+    fn only_hosts_without_a_node_apply_when_the_newest_configuration_is_stored() {
+        let hosts = Noted::default();
+        let world = World {
+            ssh: &hosts,
+            name: "pg".parse().unwrap(),
+            document: Some(two()),
+            reports: Vec::new(),
+            older: vec!["a".to_owned(), "left".to_owned()],
+        };
+        assert_eq!(world.spread(), [""; 0]);
+        assert_eq!(hosts.done(), ["a store", "left apply", "left store"]);
     }
 }

@@ -70,6 +70,14 @@ pub enum BadDocument {
 }
 
 impl Document {
+    /// Returns true if a host has a node of the zone cluster.
+    #[must_use]
+    pub fn has_node(&self, host: &str) -> bool {
+        self.cluster
+            .as_ref()
+            .is_some_and(|cluster| cluster.node(host).is_some())
+    }
+
     /// Reads a file.
     ///
     /// # Errors
