@@ -1,16 +1,16 @@
 //! `set` and `move`: changes of the configuration without the shell.
 
-use clzc::{Shell, Step, ZoneCluster};
+use clzc::{Reported, Shell, Step, ZoneCluster};
 use model::ZoneName;
 use model::table::GLOBAL;
 use syntax::Mode;
 
 use crate::args::Request;
 use crate::configure::{HostTemplates, Session, Terminal, software_dirs};
-use crate::fault::{FAILED, Fault, INVALID};
+use crate::fault::{FAILED, Fault, INVALID, UNREACHABLE};
 use crate::hosts::Ssh;
 use crate::verbs::chosen;
-use crate::world::{World, on_each};
+use crate::world::{World, apply, on_each};
 
 /// Properties of a node.
 const OF_NODE: [&str; 2] = ["hostname", "physical-host"];
@@ -55,10 +55,31 @@ pub fn set(ssh: &Ssh, name: &ZoneName, request: &Request) -> Result<u8, Fault> {
         }
         // The problems were printed.
         Step::Abort => Ok(INVALID),
-        _ => {
-            println!("zone cluster {name}: has these values already");
-            Ok(0)
+        _ => catch_up(&world, request, "has these values already"),
+    }
+}
+
+/// Has the chosen hosts whose zones have not taken the stored configuration take it. Returns the exit status, and prints
+/// `already` if no zone lacks it.
+fn catch_up(world: &World, request: &Request, already: &str) -> Result<u8, Fault> {
+    let hosts = chosen(world.cluster()?, &request.hosts)?;
+    let mut status = 0;
+    for (host, report) in &world.reports {
+        if let (true, Reported::Down(why)) = (hosts.contains(host), report) {
+            eprintln!("{host}: {why}");
+            status = UNREACHABLE;
         }
+    }
+    let unstored = world.spread();
+    let mut lacking = world.lacking(&hosts);
+    match (status, lacking.as_slice()) {
+        (0, []) => println!("zone cluster {}: {already}", world.name),
+        _ => lacking.retain(|host| !unstored.contains(host)),
+    }
+    let refused = apply(world.ssh, &world.name, &lacking);
+    match unstored.is_empty() && refused.is_empty() {
+        true => Ok(status),
+        false => Ok(FAILED),
     }
 }
 
@@ -104,12 +125,14 @@ pub fn relocate(ssh: &Ssh, name: &ZoneName, request: &Request) -> Result<u8, Fau
     if let Some(problem) = cluster.problems().first() {
         return Err(invalid(problem.clone()));
     }
-    if Some(&cluster) == world.cluster().ok() {
-        println!("zone cluster {name}: the zonepath is {zonepath} already");
-        return Ok(0);
-    }
+    let is_new = Some(&cluster) != world.cluster().ok();
+    let lacking = world.lacking(&only);
     let mut installed = Vec::new();
     for (host, report) in &world.reports {
+        // The others have moved their zones already.
+        if !is_new && !lacking.contains(host) {
+            continue;
+        }
         match report.here().map(|report| report.state.as_str()) {
             None | Some("" | "configured") => {}
             Some("installed") => installed.push(host.clone()),
@@ -120,6 +143,13 @@ pub fn relocate(ssh: &Ssh, name: &ZoneName, request: &Request) -> Result<u8, Fau
                 )));
             }
         }
+    }
+    if !is_new {
+        return catch_up(
+            &world,
+            request,
+            &format!("the zonepath is {zonepath} already"),
+        );
     }
     // Each host says now if it cannot move its zone, and not after the others have moved theirs.
     let words = ["zoneadm", "-z", name.as_str(), "move", "-n", zonepath].map(str::to_owned);
@@ -137,7 +167,41 @@ pub fn relocate(ssh: &Ssh, name: &ZoneName, request: &Request) -> Result<u8, Fau
 
 #[cfg(test)]
 mod tests {
+    use clzc::HostReport;
+
     use super::*;
+    use crate::args::tests::request;
+    use crate::world::tests::{Noted, two};
+
+    #[test]
+    fn a_repeated_command_has_the_hosts_that_lack_the_configuration_take_it() {
+        let report = |pending| {
+            Reported::Here(HostReport {
+                pending,
+                ..HostReport::default()
+            })
+        };
+        let down = || Reported::Down("no route".to_owned());
+        for (words, a, b, expected, done) in [
+            (&[][..], report(false), report(false), 0, &[][..]),
+            (&[], report(true), report(false), 0, &["a apply"]),
+            (&["-n", "b"], report(true), report(false), 0, &[]),
+            (&[], report(true), down(), UNREACHABLE, &["a apply"]),
+            (&["-n", "a"], report(false), down(), 0, &[]),
+        ] {
+            let hosts = Noted::default();
+            let world = World {
+                ssh: &hosts,
+                name: "pg".parse().unwrap(),
+                document: Some(two()),
+                reports: vec![("a".to_owned(), a), ("b".to_owned(), b)],
+                older: Vec::new(),
+            };
+            let request = request(&[&["move", "-f", "/zones/pg", "pg"], words].concat());
+            assert_eq!(catch_up(&world, &request, "already").unwrap(), expected);
+            assert_eq!(hosts.done(), done, "{words:?}");
+        }
+    }
 
     #[test]
     fn names_the_property_that_was_meant() {
