@@ -138,8 +138,8 @@ pub fn relocate(ssh: &Ssh, name: &ZoneName, request: &Request) -> Result<u8, Fau
             Some("installed") => installed.push(host.clone()),
             Some(state) => {
                 return Err(Fault::failed(format!(
-                    "{host}: zone {name} is {state}, and only a halted zone can be moved: clzonecluster halt {name}; \
-                     nothing was changed"
+                    "{host}: zone {name} is {state}, and only a halted zone can be moved: {}; nothing was changed",
+                    remedy(state, host, name)
                 )));
             }
         }
@@ -163,6 +163,15 @@ pub fn relocate(ssh: &Ssh, name: &ZoneName, request: &Request) -> Result<u8, Fau
     }
     session.commit(&cluster)?;
     Ok(session.status)
+}
+
+/// Returns the command after which the zone can be moved.
+fn remedy(state: &str, host: &str, name: &ZoneName) -> String {
+    let verb = match state {
+        "incomplete" => "uninstall",
+        _ => "halt",
+    };
+    format!("clzonecluster {verb} -n {host} {name}")
 }
 
 #[cfg(test)]
@@ -200,6 +209,17 @@ mod tests {
             let request = request(&[&["move", "-f", "/zones/pg", "pg"], words].concat());
             assert_eq!(catch_up(&world, &request, "already").unwrap(), expected);
             assert_eq!(hosts.done(), done, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_zone_that_cannot_be_halted_is_uninstalled() {
+        let name: ZoneName = "pg".parse().unwrap();
+        for (state, expected) in [
+            ("running", "clzonecluster halt -n a pg"),
+            ("incomplete", "clzonecluster uninstall -n a pg"),
+        ] {
+            assert_eq!(remedy(state, "a", &name), expected);
         }
     }
 

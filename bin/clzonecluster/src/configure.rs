@@ -226,7 +226,7 @@ impl Session<'_> {
             return Err(Fault {
                 status: EXISTS,
                 text: format!(
-                    "zone cluster {name}: a host has a newer configuration: run 'clzonecluster configure {name}' again"
+                    "zone cluster {name}: another administrator has changed it: give the command again"
                 ),
             });
         }
