@@ -89,6 +89,13 @@ def storage_resource(world):
     world.hosts.execute("host1", "crm_resource --clear -r store")
     command(world, f"move {ZONE} host1")
     wait_located(world, "store", "host1")
+    # An administrator's own constraint keeps the group from being deleted, and is found before the zone is stopped.
+    order = f'<rsc_order id="own-order" first="g-{ZONE}" then="fence" kind="Optional"/>'
+    world.hosts.execute("host1", f"cibadmin --create -o constraints --xml-text '{order}'")
+    said = command(world, f"remove {ZONE}", good=False)
+    expect("own-order" in said and "nothing was changed" in said, said)
+    wait_on(world, "host1")
+    world.hosts.execute("host1", "cibadmin --delete --xpath '//rsc_order[@id=\"own-order\"]'")
     command(world, f"remove {ZONE}")
     cib = world.hosts.execute("host1", "cibadmin --query")
     expect(f"g-{ZONE}" not in cib and 'id="store"' in cib, "expected the storage without the zone")
@@ -96,6 +103,8 @@ def storage_resource(world):
 cibadmin --delete -o resources --xml-text '<primitive id="store"/>'""")
 
     create(world, PROMOTABLE)
+    said = command(world, f"add -s disk -d {LUN} -o loop {ZONE}", good=False)
+    expect("it is in disk-clone" in said, said)
     world.hosts.execute("host1", f"mount -o loop {LUN} /zones/{ZONE} && zoneadm -z {ZONE} attach")
     command(world, f"add -s disk-clone -d {LUN} -o loop {ZONE}")
     first = wait_located(world, "disk-clone", role=" Promoted")

@@ -158,6 +158,15 @@ pub fn remove(name: &str) -> anyhow::Result<()> {
         view.zone(name).is_some(),
         "zone {name}: the cluster does not have it"
     );
+    let cib = call::run("cibadmin", &["--query"])?;
+    let others = cluster::constraints_on(&cib, &group)?;
+    ensure!(
+        others.is_empty(),
+        "zone {name}: constraints of other resources name its group {group}: {}; remove them first \
+         (cibadmin --delete --xpath '//*[@id=\"{}\"]'); nothing was changed",
+        others.join(" "),
+        others[0]
+    );
     let words = ["-r", &group, "--meta", "-p", "target-role", "-v", "Stopped"];
     call::run("crm_resource", &words)?;
     call::wait_until("the stop of the zone", CHANGE_TIMEOUT, |view| {
@@ -166,12 +175,7 @@ pub fn remove(name: &str) -> anyhow::Result<()> {
     })?;
     let cib = call::run("cibadmin", &["--query"])?;
     let is_shared = call::has_shared_disks(&cib, name)?;
-    // The resource below the zone is named by with-rsc and first: these constraints name the group by rsc and then.
-    let mut constraints = vec![
-        format!("//rsc_location[@rsc='{group}']"),
-        format!("//rsc_colocation[@rsc='{group}']"),
-        format!("//rsc_order[@then='{group}']"),
-    ];
+    let mut constraints = cluster::constraints_of(&group).to_vec();
     if let Some(guest) = cluster::guest_of(&cib, &cluster::zone_id(name))? {
         let prefix = cluster::guest_prefix(&guest);
         constraints.push(format!("//rsc_location[starts-with(@id, '{prefix}')]"));
@@ -207,7 +211,7 @@ fn local(name: &str) -> anyhow::Result<Zone> {
 
 /// Returns the resource below a zone.
 fn base(cib: &str, id: &str) -> anyhow::Result<Base> {
-    Base::find(cib, id)?.with_context(|| {
+    Base::find(cib, id)??.with_context(|| {
         format!("-s {id}: expected the id of a resource, group or clone of this cluster, found none ('crm_resource --list' names them)")
     })
 }

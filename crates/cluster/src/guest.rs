@@ -172,7 +172,7 @@ fn attribute(start: &BytesStart<'_>, key: &str) -> Result<String, BadView> {
 }
 
 /// Returns true if Pacemaker reads the text as true.
-fn is_on(text: &str) -> bool {
+pub(crate) fn is_on(text: &str) -> bool {
     ["true", "on", "yes", "y", "1"].contains(&text.to_ascii_lowercase().as_str())
 }
 
