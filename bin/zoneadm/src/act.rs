@@ -5,7 +5,7 @@ use model::verb::Admission;
 use model::{State, Verb, ZoneName};
 use store::index::Index;
 use zone::clone::Unknown;
-use zone::uninstall::{Configuration, Data};
+use zone::uninstall::Data;
 
 use crate::call::Call;
 use crate::choose::prepare;
@@ -15,7 +15,10 @@ use crate::{amount, apply, attach, delegated, many, report, usage};
 pub fn run(call: &Call) -> u8 {
     let verb = call.verb.as_str();
     let options = match parse(verb, &call.rest) {
-        Ok(Parsed::Options(options)) => *options,
+        Ok(Parsed::Options(options)) => Options {
+            words: call.zones.clone(),
+            ..*options
+        },
         Ok(Parsed::Help) => return usage::print(Some(verb)),
         Err(text) => return usage::complain(&text, Some(verb)),
     };
@@ -123,7 +126,7 @@ fn dispatch(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u
         }
         "apply" => apply::all(host, zones, options.dry_run, options.quiet),
         "uninstall" if !options.force && !options.shared_disks && !options.dry_run => {
-            let (zones, refused) = can_be_uninstalled(host, zones, options.configuration());
+            let (zones, refused) = can_be_uninstalled(host, zones, options.delete);
             let deed = match options.delete {
                 true => "uninstall and delete",
                 false => verb,
@@ -153,7 +156,7 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
     let is_guarded = options.data() != Data::Removed;
     if verb == "uninstall" && !is_guarded && (options.delete || zones.len() > 1 && !options.dry_run)
     {
-        return many::uninstall(host, zones, options.configuration(), options.dry_run);
+        return many::uninstall(host, zones, options);
     }
     many::for_each(verb, zones, |zone, progress| match verb {
         "verify" => {
@@ -213,11 +216,7 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
 /// Returns the zones that can be uninstalled in their present state, and the exit status for the
 /// other zones. Prints an error for each other zone. The verb checks the state again under the
 /// zone's lock.
-fn can_be_uninstalled(
-    host: &Host,
-    zones: &[ZoneName],
-    configuration: Configuration,
-) -> (Vec<ZoneName>, u8) {
+fn can_be_uninstalled(host: &Host, zones: &[ZoneName], delete: bool) -> (Vec<ZoneName>, u8) {
     let mut status = cli::status::OK;
     let index = match Index::load(&host.root) {
         Ok(index) => index,
@@ -228,7 +227,7 @@ fn can_be_uninstalled(
     };
     let look = |zone: &ZoneName| -> Result<(), Error> {
         let (state, _) = subject::state(host, index.get(zone)?)?;
-        if configuration == Configuration::Deleted && state == State::Configured {
+        if delete && state == State::Configured {
             return Ok(());
         }
         match Verb::Uninstall.admission(state) {

@@ -12,8 +12,9 @@ use zone::clone::{Origin, Prepared, Unknown, prepare, store_all};
 use zone::delete;
 use zone::executor::Outcome;
 use zone::snapshot::Name;
-use zone::uninstall::{self, Admitted, Configuration};
+use zone::uninstall::{self, Admitted};
 
+use crate::options::Options;
 use crate::outcome::show;
 use crate::report;
 
@@ -208,13 +209,8 @@ pub fn clone(
 }
 
 /// Uninstalls zones in batches, with two writes of the index for each batch, and deletes their
-/// configurations in the second write if `configuration` says so.
-pub fn uninstall(
-    host: &Host,
-    zones: &[ZoneName],
-    configuration: Configuration,
-    dry_run: bool,
-) -> u8 {
+/// configurations in the second write if the options say so.
+pub fn uninstall(host: &Host, zones: &[ZoneName], options: &Options) -> u8 {
     let status = AtomicU8::new(cli::status::OK);
     let failed = |zone: &ZoneName, error: &Error| {
         status.fetch_max(report::error(zone.as_str(), error), Ordering::Relaxed);
@@ -224,7 +220,7 @@ pub fn uninstall(
     for batch in zones.chunks(ZONES_PER_INDEX_WRITE) {
         let mut subjects = Vec::new();
         for zone in batch {
-            match uninstall::admit(host, zone, configuration, dry_run) {
+            match uninstall::admit(host, zone, options.configuration(zone), options.dry_run) {
                 Ok(Admitted::Go(subject)) => subjects.push(subject),
                 Ok(Admitted::Over(outcome)) => {
                     status.fetch_max(show(zone, &Ok(outcome)), Ordering::Relaxed);
@@ -252,17 +248,14 @@ pub fn uninstall(
             }
             done.inspect_err(|error| failed(zone, error)).ok()
         });
-        let stored = match configuration {
-            Configuration::Kept => {
-                let entries = removed.into_iter().flatten().flatten();
-                uninstall::store_all(host, entries.collect())
-            }
-            Configuration::Deleted => {
-                let gone = subjects.iter().zip(&removed);
-                let gone = gone.filter(|(_, removed)| removed.is_some());
-                let gone: Vec<_> = gone.map(|(one, _)| (one.zone(), one.lock())).collect();
-                delete::all(&host.root, &gone).map_err(Error::from)
-            }
+        let stored = if options.delete {
+            let gone = subjects.iter().zip(&removed);
+            let gone = gone.filter(|(_, removed)| removed.is_some());
+            let gone: Vec<_> = gone.map(|(one, _)| (one.zone(), one.lock())).collect();
+            delete::all(&host.root, &gone).map_err(Error::from)
+        } else {
+            let entries = removed.into_iter().flatten().flatten();
+            uninstall::store_all(host, entries.collect())
         };
         if let Err(error) = stored {
             failed(&first, &error);

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use host::Error;
 use lexopt::prelude::*;
+use model::ZoneName;
 use model::immutable::Access;
 use zone::boot::BootOptions;
 use zone::snapshot::{BadName, Name};
-use zone::uninstall::{Configuration, Data};
+use zone::uninstall::{Configuration, Data, Unlisted};
 
 use crate::{attach, space};
 
@@ -22,6 +23,8 @@ pub(crate) struct Options {
     pub(crate) delete: bool,
     /// Uninstall only zones that have no data in their zonepaths.
     pub(crate) shared_disks: bool,
+    /// The names and patterns of `-z`.
+    pub(crate) words: Vec<String>,
     /// Boot again after shutdown.
     pub(crate) again: bool,
     /// The source of a clone, the state for mark, or a snapshot.
@@ -41,11 +44,13 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Returns the treatment of the configurations of zones that are uninstalled.
-    pub(crate) const fn configuration(&self) -> Configuration {
-        match self.delete {
-            true => Configuration::Deleted,
-            false => Configuration::Kept,
+    /// Returns the treatment of the configuration of a zone that is uninstalled.
+    pub(crate) fn configuration(&self, zone: &ZoneName) -> Configuration {
+        let is_named = self.words.iter().any(|word| word == zone.as_str());
+        match (self.delete, is_named) {
+            (true, true) => Configuration::Deleted(Unlisted::Deleted),
+            (true, false) => Configuration::Deleted(Unlisted::Kept),
+            (false, _) => Configuration::Kept,
         }
     }
 

@@ -17,19 +17,29 @@ pub enum Deletion {
     Unlisted(ZoneLock),
 }
 
+/// The treatment of a configuration file that the index does not name: what a killed deletion left, or a template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unlisted {
+    /// It is deleted. The user named it.
+    Deleted,
+    /// It stays. A pattern happens to match its name.
+    Kept,
+}
+
 impl Deletion {
     /// Takes the zone's lock and checks whether the zone's state permits a deletion: any state that
-    /// permits an uninstall, and `configured`.
+    /// permits an uninstall, and `configured`. A file that the index does not name is no zone, unless `unlisted` says so.
     ///
     /// # Errors
     /// See [`Subject::admit`].
-    pub fn admit(host: &Host, zone: &ZoneName) -> Result<Self, Error> {
+    pub fn admit(host: &Host, zone: &ZoneName, unlisted: Unlisted) -> Result<Self, Error> {
         let (lock, _) = lock_cutting(host, zone, Cuts::Reboots)?;
         let mut index = host.index.load(&host.root)?;
         if !host.plan_only && pending::recover(&host.root, zone, &index)? {
             index = host.index.load(&host.root)?;
         }
-        if index.find(zone).is_none() && host.root.xml(zone).exists() {
+        let is_listed = index.find(zone).is_some();
+        if !is_listed && unlisted == Unlisted::Deleted && host.root.xml(zone).exists() {
             return Ok(Self::Unlisted(lock));
         }
         let (lock, entry, index) = with_entry(host, zone, lock)?;

@@ -16,6 +16,7 @@ use host::{Error, Host};
 use platform::kind;
 use subject::away::Away;
 use subject::deletion::Deletion;
+pub use subject::deletion::Unlisted;
 use subject::network::Records;
 use subject::{Start, Subject, arrived, identity};
 
@@ -25,7 +26,7 @@ pub enum Configuration {
     /// The configuration stays, and the zone is configured. A configured zone is refused.
     Kept,
     /// The configuration is deleted, too. A configured zone has only this to delete.
-    Deleted,
+    Deleted(Unlisted),
 }
 
 /// The treatment of data in the zonepath.
@@ -146,7 +147,7 @@ pub fn admit(
             Start::Go(subject) => Files::of(host, *subject)?,
             Start::Already(notice) => return Ok(Admitted::Over(Outcome::Already(notice))),
         },
-        Configuration::Deleted => match Deletion::admit(host, zone)? {
+        Configuration::Deleted(unlisted) => match Deletion::admit(host, zone, unlisted)? {
             Deletion::Installed(subject) => Files::of(host, *subject)?,
             Deletion::Configured(lock) | Deletion::Unlisted(lock) => (None, lock),
         },
@@ -297,7 +298,7 @@ fn plan(subject: &Files, configuration: Configuration) -> ZonePlan {
                     state: State::Configured,
                     uuid: None,
                 },
-                Configuration::Deleted => Step::DeleteConfiguration,
+                Configuration::Deleted(_) => Step::DeleteConfiguration,
             });
             steps
         },

@@ -95,3 +95,18 @@ fn completes_a_deletion_that_was_killed_after_its_write_of_the_index() {
     host.on("web", DELETE).quiet();
     assert!(!host.path("/etc/zones/web.xml").exists());
 }
+
+#[test]
+fn keeps_a_template_that_a_range_happens_to_match() {
+    let Some(host) = Host::new() else { return };
+    host.configure("web1", "");
+    // A site's template: a configuration file that the index does not name.
+    let template = host.path("/etc/zones/web2.xml");
+    std::fs::copy(host.path("/etc/zones/web1.xml"), &template).unwrap();
+    host.zoneadm(&[&["-z", "web[1-2]"], DELETE].concat())
+        .says(1, "zoneadm: web2: No such zone configured");
+    assert_eq!(names(&host), [""; 0]);
+    assert!(template.exists());
+    host.on("web2", DELETE).quiet();
+    assert!(!template.exists());
+}
