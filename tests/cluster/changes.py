@@ -95,6 +95,18 @@ def move(world):
     clzc(world, "host1", "halt pg")
     clzc(world, "host1", "move -n host1 -f /zones/pg pg")
     paths(world, "/zones/pg", (1,))
+    # The others have stored the configuration. No command that only looks or halts moves their zones.
+    said = clzc(world, "host3", "move -n host1 -f /zones/pg pg")
+    expect("already" in said, f"move: {said}")
+    said = clzc(world, "host2", "apply -d pg")
+    expect(said.count("has not taken the newest configuration") == 2, f"apply -d: {said}")
+    clzc(world, "host2", "verify pg")
+    clzc(world, "host2", "halt pg")
+    paths(world, "/zones/pg-moved", (2, 3))
+    # A repeated move moves the zones that have not moved.
+    clzc(world, "host2", "move -n host3 -f /zones/pg pg")
+    paths(world, "/zones/pg", (1, 3))
+    world.hosts.execute("host3", "zoneadm -z pg move /zones/pg-moved")
     world.hosts.execute("host2", "zoneadm -z pg boot")
     # host3 has died after its zone was moved, and before it took the rest of the configuration.
     world.hosts.execute("host1", "clzonecluster --local show pg >/shared/pg.document")

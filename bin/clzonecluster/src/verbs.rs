@@ -184,6 +184,7 @@ fn words(
         Verb::Halt => Ok(zoneadm(&["halt"])),
         Verb::Reboot => Ok(zoneadm(&["reboot"])),
         Verb::Verify => Ok(zoneadm(&["verify"])),
+        Verb::Apply if request.dry && state != "running" => Err("does not run".to_owned()),
         Verb::Apply if state != "running" => Err("has the configuration".to_owned()),
         Verb::Apply if request.dry => Ok(zoneadm(&["apply", "-n"])),
         Verb::Apply => Ok(zoneadm(&["apply"])),
