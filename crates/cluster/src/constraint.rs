@@ -54,15 +54,11 @@ pub fn constraints_on(cib: &str, group: &str) -> Result<Vec<String>, BadView> {
                     b"resource_ref" => {
                         named.extend(open.clone().map(|constraint: String| (constraint, id)));
                     }
-                    name if CONSTRAINTS.contains(&name) => {
-                        if !is_own(start, group)? {
-                            for key in NAMES {
-                                named.extend(
-                                    value(start, key)?.map(|resource| (id.clone(), resource)),
-                                );
-                            }
-                            open = is_start.then_some(id);
+                    name if CONSTRAINTS.contains(&name) && !is_own(start, group)? => {
+                        for key in NAMES {
+                            named.extend(value(start, key)?.map(|resource| (id.clone(), resource)));
                         }
+                        open = is_start.then_some(id);
                     }
                     _ => {}
                 }
