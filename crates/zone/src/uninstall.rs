@@ -355,7 +355,8 @@ mod tests {
         assert!(is_known("one") && !is_known("two"));
         assert!(!root.path("/zones/one".as_ref()).exists());
         // One of many, also with --delete: before the mark, so a kill after it loses nothing.
-        let Admitted::Go(subject) = admit(&host, two, Configuration::Deleted, false).unwrap()
+        let Admitted::Go(subject) =
+            admit(&host, two, Configuration::Deleted(Unlisted::Kept), false).unwrap()
         else {
             panic!("admitted");
         };
