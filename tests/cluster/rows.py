@@ -7,13 +7,12 @@ the first is used first. Speaks MariaDB's protocol itself.
 
 import hashlib
 import itertools
-import socket
 import struct
 import sys
 import time
 
-# Seconds without an answer after which the client goes to the next member.
-TIMEOUT = 2.0
+from connection import Connection, Lost
+
 PAUSE = 0.02
 PORT = 3306
 USER, PASSWORD = b"shop", b"secret"
@@ -23,10 +22,6 @@ METHOD = b"mysql_native_password"
 UTF8 = 45
 MAX_PACKET = 1 << 24
 QUERY = b"\x03"
-
-
-class Lost(Exception):
-    """The connection is lost, or the member refuses."""
 
 
 def answer_of(scramble):
@@ -40,10 +35,7 @@ class Member:
     """A connection."""
 
     def __init__(self, address):
-        try:
-            self.stream = socket.create_connection((address, PORT), TIMEOUT)
-        except OSError as error:
-            raise Lost(str(error)) from error
+        self.connection = Connection(address, PORT)
         greeting = self.receive()
         rest = greeting[greeting.index(b"\0", 1) + 5:]
         scramble = rest[:8] + rest[27:39]
@@ -53,28 +45,12 @@ class Member:
 
     def send(self, number, body):
         """Sends a packet."""
-        try:
-            self.stream.sendall(struct.pack("<I", len(body))[:3] + bytes([number]) + body)
-        except OSError as error:
-            raise Lost(str(error)) from error
-
-    def exactly(self, length):
-        """Receives so many bytes."""
-        data = b""
-        while len(data) < length:
-            try:
-                more = self.stream.recv(length - len(data))
-            except OSError as error:
-                raise Lost(str(error)) from error
-            if not more:
-                raise Lost("closed")
-            data += more
-        return data
+        self.connection.send(struct.pack("<I", len(body))[:3] + bytes([number]) + body)
 
     def receive(self):
         """Receives a packet. Fails if it is an error."""
-        head = self.exactly(4)
-        body = self.exactly(int.from_bytes(head[:3], "little"))
+        head = self.connection.receive(4)
+        body = self.connection.receive(int.from_bytes(head[:3], "little"))
         if body[:1] in (b"\xff", b""):
             raise Lost(repr(body))
         return body
@@ -88,7 +64,7 @@ class Member:
 
     def close(self):
         """Ends the connection."""
-        self.stream.close()
+        self.connection.close()
 
 
 def write(addresses, path):

@@ -4,57 +4,31 @@ to FILE a line 'TIME NUMBER' for each commit that the database has acknowledged.
 tried again. writer.py ADDRESS - prints the numbers in the table instead; writer.py ADDRESS -N deletes the number N. Speaks PostgreSQL's protocol 3.0 itself.
 """
 
-import socket
 import struct
 import sys
 import time
 
-TIMEOUT = 2.0
+from connection import Connection, Lost
+
+PORT = 5432
 PAUSE = 0.02
-
-
-class Lost(Exception):
-    """The connection is lost, or the database refuses."""
 
 
 class Database:
     """A connection."""
 
     def __init__(self, address):
-        try:
-            self.stream = socket.create_connection((address, 5432), TIMEOUT)
-        except OSError as error:
-            raise Lost(str(error)) from error
+        self.connection = Connection(address, PORT)
         body = struct.pack("!i", 196608) + b"user\0postgres\0database\0postgres\0\0"
-        self.send(struct.pack("!i", len(body) + 4) + body)
+        self.connection.send(struct.pack("!i", len(body) + 4) + body)
         self.until_ready()
-
-    def send(self, data):
-        """Sends bytes."""
-        try:
-            self.stream.sendall(data)
-        except OSError as error:
-            raise Lost(str(error)) from error
-
-    def receive(self, length):
-        """Receives so many bytes."""
-        data = b""
-        while len(data) < length:
-            try:
-                more = self.stream.recv(length - len(data))
-            except OSError as error:
-                raise Lost(str(error)) from error
-            if not more:
-                raise Lost("closed")
-            data += more
-        return data
 
     def until_ready(self):
         """Reads messages until the database waits for a query. Returns them; fails on an error."""
         messages = []
         while True:
-            kind, length = struct.unpack("!ci", self.receive(5))
-            body = self.receive(length - 4)
+            kind, length = struct.unpack("!ci", self.connection.receive(5))
+            body = self.connection.receive(length - 4)
             messages.append((kind, body))
             if kind == b"E":
                 raise Lost(repr(body))
@@ -64,7 +38,7 @@ class Database:
     def query(self, text):
         """Runs a query. Returns the messages."""
         body = text.encode() + b"\0"
-        self.send(b"Q" + struct.pack("!i", len(body) + 4) + body)
+        self.connection.send(b"Q" + struct.pack("!i", len(body) + 4) + body)
         return self.until_ready()
 
 
