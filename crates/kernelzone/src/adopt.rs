@@ -159,16 +159,8 @@ pub fn make_record(host: &Host, config: &Config, zonepath: &Path) -> Result<(), 
         true => Some(uefi::make(config, &model, zonepath).map_err(|error| refused(&error))?),
         false => None,
     };
-    let mut record = Record {
-        model,
-        start: Start::Firmware,
-        disks: measured.map_err(|error| refused(&*error))?,
-        nvram,
-        ports: vm::machine::PORTS,
-        room: None,
-        cards: None,
-        boots: 0,
-    };
+    let disks = measured.map_err(|error| refused(&*error))?;
+    let mut record = Record::before_first_boot(model, Start::Firmware, disks, nvram);
     ports::first(&mut record);
     record.save(zonepath)
 }
@@ -244,16 +236,8 @@ mod tests {
                 minor: 2,
                 micro: 0,
             };
-            let record = Record {
-                model: Model::of_version(&version),
-                start,
-                disks: Vec::new(),
-                nvram: None,
-                ports: vm::machine::PORTS,
-                room: None,
-                cards: None,
-                boots: 0,
-            };
+            let model = Model::of_version(&version);
+            let record = Record::before_first_boot(model, start, Vec::new(), None);
             record.save(&self.zonepath).unwrap();
         }
 

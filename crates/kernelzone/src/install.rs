@@ -68,16 +68,7 @@ pub fn make(
             Some(uefi::make(config, &model, zonepath)?)
         }
     };
-    let mut record = Record {
-        model,
-        start,
-        disks: made,
-        nvram,
-        ports: vm::machine::PORTS,
-        room: None,
-        cards: None,
-        boots: 0,
-    };
+    let mut record = Record::before_first_boot(model, start, made, nvram);
     ports::first(&mut record);
     Ok(record)
 }

@@ -157,6 +157,25 @@ pub enum BadRecord {
 }
 
 impl Record {
+    /// Returns the record of a guest that has not booted yet.
+    pub fn before_first_boot(
+        model: Model,
+        start: Start,
+        disks: Vec<Disk>,
+        nvram: Option<Nvram>,
+    ) -> Self {
+        Self {
+            model,
+            start,
+            disks,
+            nvram,
+            ports: vm::machine::PORTS,
+            room: None,
+            cards: None,
+            boots: 0,
+        }
+    }
+
     /// Reads the record of the zone at `zonepath`.
     ///
     /// # Errors
