@@ -101,10 +101,25 @@ pub fn wait_for<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Returns true in the long runs (`ZONES_TEST_LONG`, set by ./check --long).
+#[must_use]
+pub fn is_long() -> bool {
+    std::env::var_os("ZONES_TEST_LONG").is_some_and(|value| !value.is_empty())
+}
+
+/// Returns true if a test belongs to the long runs only and this is none: then it prints `why`, and
+/// the test must return.
+#[must_use]
+pub fn left_to_long_runs(why: &str) -> bool {
+    if !is_long() {
+        skip(&format!("{why} (ZONES_TEST_LONG=1 runs it)"));
+    }
+    !is_long()
+}
+
 /// Returns the number of rounds of a test that can fail by chance: `few`, or twenty times as many
-/// in the long runs (`ZONES_TEST_LONG`, set by ./check --long).
+/// in the long runs.
 #[must_use]
 pub fn rounds(few: u64) -> std::ops::Range<u64> {
-    let long = std::env::var_os("ZONES_TEST_LONG").is_some_and(|value| !value.is_empty());
-    0..if long { 20 * few } else { few }
+    0..if is_long() { 20 * few } else { few }
 }

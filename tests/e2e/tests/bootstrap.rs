@@ -7,10 +7,6 @@ use std::process::Stdio;
 use e2e::roots::DOWNLOAD;
 use e2e::{Host, wait_for};
 
-fn is_long() -> bool {
-    std::env::var_os("ZONES_TEST_LONG").is_some_and(|value| !value.is_empty())
-}
-
 /// Returns true if a program is in the folders of system programs.
 fn has(program: &str) -> bool {
     ["/usr/bin", "/usr/sbin"]
@@ -166,8 +162,8 @@ const RELEASES: [&str; 3] = ["bullseye", "bookworm", "trixie"];
 #[test]
 fn other_releases_boot_their_own_systemd() {
     let Some(host) = Host::new() else { return };
-    if !is_long() {
-        return e2e::skip("ZONES_TEST_LONG is not set: three roots are downloaded");
+    if e2e::left_to_long_runs("three roots are downloaded") {
+        return;
     }
     if !has("mmdebstrap") {
         return e2e::skip("no mmdebstrap");

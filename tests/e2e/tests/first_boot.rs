@@ -290,8 +290,8 @@ fn cloud_init_ended(host: &Host, zone: &str) -> String {
 #[test]
 fn cloud_init_in_a_zone_applies_a_seed_once_for_each_zone() {
     let Some(host) = Host::new() else { return };
-    if std::env::var_os("ZONES_TEST_LONG").is_none_or(|value| value.is_empty()) {
-        return e2e::skip("ZONES_TEST_LONG is not set: the root is downloaded");
+    if e2e::left_to_long_runs("the root is downloaded") {
+        return;
     }
     let packages = "systemd-sysv,dbus,iproute2,cloud-init";
     let root = match e2e::roots::root("bookworm-cloud-init", "bookworm", packages) {

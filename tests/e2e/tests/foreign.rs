@@ -130,8 +130,8 @@ fn programs_for_arm64_run_in_the_zone_and_nowhere_else() {
 #[test]
 fn a_root_for_arm64_boots_its_own_init() {
     let Some(host) = Host::new() else { return };
-    if std::env::var_os("ZONES_TEST_LONG").is_none_or(|value| value.is_empty()) {
-        return e2e::skip("ZONES_TEST_LONG is not set: a root is downloaded");
+    if e2e::left_to_long_runs("a root is downloaded") {
+        return;
     }
     if !Path::new(QEMU).exists() || !is_new_enough() {
         return e2e::skip("no qemu-aarch64-static, or a kernel older than 6.7");

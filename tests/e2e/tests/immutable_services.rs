@@ -33,9 +33,8 @@ fn services_of_debian_run_under_each_profile() {
     let is_made = std::env::temp_dir()
         .join("zones-test-roots")
         .join(format!("{name}.tar"));
-    if !is_made.exists() && std::env::var_os("ZONES_TEST_LONG").is_none_or(|value| value.is_empty())
-    {
-        return e2e::skip("ZONES_TEST_LONG is not set: the root is downloaded");
+    if !is_made.exists() && e2e::left_to_long_runs("the root is downloaded") {
+        return;
     }
     let root = match e2e::roots::root(name, "bookworm", PACKAGES) {
         Ok(root) => root,

@@ -80,8 +80,8 @@ fn the_init_of_busybox_goes_by_its_table() {
 /// Makes a Debian system with another init than systemd.
 fn comes_and_goes(name: &str, packages: &str, is_up: &str, first: &str) {
     let Some(host) = Host::new() else { return };
-    if std::env::var_os("ZONES_TEST_LONG").is_none_or(|value| value.is_empty()) {
-        return e2e::skip("ZONES_TEST_LONG is not set: a root is downloaded");
+    if e2e::left_to_long_runs("a root is downloaded") {
+        return;
     }
     let root = match e2e::roots::root(name, "bookworm", packages) {
         Ok(root) => root,

@@ -125,6 +125,9 @@ const FIRST_WITH_FILE: usize = 5;
 
 #[test]
 fn a_snapshot_that_is_cut_at_any_step_loses_nothing() {
+    if e2e::left_to_long_runs("an emulated guest takes minutes") {
+        return;
+    }
     let Some(host) = Host::new() else { return };
     if !boot_machine(&host, "") {
         return;
@@ -171,6 +174,9 @@ fn a_snapshot_that_is_cut_at_any_step_loses_nothing() {
 
 #[test]
 fn a_zone_that_is_cut_off_during_a_snapshot_boots_with_all_data() {
+    if e2e::left_to_long_runs("an emulated guest takes minutes") {
+        return;
+    }
     let Some(host) = Host::new() else { return };
     if !boot_machine(&host, "") {
         return;
@@ -199,6 +205,9 @@ fn a_zone_that_is_cut_off_during_a_snapshot_boots_with_all_data() {
 
 #[test]
 fn disks_grow_and_go_after_a_snapshot() {
+    if e2e::left_to_long_runs("an emulated guest takes minutes") {
+        return;
+    }
     let Some(host) = Host::new() else { return };
     if !boot_machine(&host, "") {
         return;
@@ -256,6 +265,9 @@ fn disks_grow_and_go_after_a_snapshot() {
 
 #[test]
 fn files_of_many_snapshots_are_merged_while_the_zone_runs() {
+    if e2e::left_to_long_runs("an emulated guest takes minutes") {
+        return;
+    }
     let Some(host) = Host::new() else { return };
     if !boot_machine(&host, "") {
         return;

@@ -5,19 +5,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use e2e::machine::{auxiliary, boot, configure, done, guest, has_qemu, install, up};
-use e2e::{Host, skip};
-
-fn is_long() -> bool {
-    let long = std::env::var_os("ZONES_TEST_LONG").is_some_and(|value| !value.is_empty());
-    if !long {
-        skip("a long round (ZONES_TEST_LONG=1)");
-    }
-    long
-}
+use e2e::{Host, left_to_long_runs, skip};
 
 #[test]
 fn four_suspend_at_once() {
-    if !is_long() {
+    if left_to_long_runs("a long round") {
         return;
     }
     let Some(host) = Host::new() else { return };
@@ -75,7 +67,7 @@ fn four_suspend_at_once() {
 
 #[test]
 fn debian_is_made_here() {
-    if !is_long() {
+    if left_to_long_runs("a long round") {
         return;
     }
     let Some(host) = Host::new() else { return };

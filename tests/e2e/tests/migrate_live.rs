@@ -198,6 +198,9 @@ fn a_machine_goes_while_it_runs() {
 
 #[test]
 fn a_machine_goes_after_a_snapshot_of_its_disks() {
+    if e2e::left_to_long_runs("an emulated guest takes minutes") {
+        return;
+    }
     let Some([(here, _), (there, server)]) = hosts() else {
         return;
     };
@@ -224,6 +227,9 @@ fn a_machine_goes_after_a_snapshot_of_its_disks() {
 
 #[test]
 fn uefi_variables_migrate_with_the_machine() {
+    if e2e::left_to_long_runs("an emulated guest takes minutes") {
+        return;
+    }
     const SAYS: &str = "a loader that travels";
     let Some([(here, _), (there, server)]) = hosts() else {
         return;

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use e2e::debian::{self, Archive, Deb};
 use e2e::patching::{within, zonepatch};
 use e2e::run::run;
-use e2e::{Host, Terminal, skip, start, wait_for};
+use e2e::{Host, Terminal, start, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Number of seconds that the script of a package sleeps. The test finds the process by this
@@ -212,8 +212,8 @@ fn a_screen_shows_the_zones_at_work_and_those_that_were_cancelled() {
 
 #[test]
 fn a_script_of_ninety_seconds_is_told_of_and_waited_for() {
-    if std::env::var_os("ZONES_TEST_LONG").is_none_or(|value| value.is_empty()) {
-        return skip("ZONES_TEST_LONG is not set: it takes 90 s");
+    if e2e::left_to_long_runs("it takes 90 s") {
+        return;
     }
     let Some((host, archive)) = zones("web") else {
         return;

@@ -513,6 +513,9 @@ const DEEP: u64 = 8;
 
 #[test]
 fn a_running_kernel_zone_on_ext4_has_a_schedule_and_few_files_below_its_disk() {
+    if e2e::left_to_long_runs("an emulated guest takes minutes") {
+        return;
+    }
     on_disk(700, |host, disk| {
         let schedule = "add snapshots; set frequent=0; set hourly=3; set daily=2; set weekly=0; set monthly=0; end";
         if !e2e::guest::boot_machine(host, schedule) {

@@ -44,6 +44,9 @@ fn seats(pid: i32) -> Vec<(i32, Vec<u32>, u32)> {
 
 #[test]
 fn own_processors_do_the_work() {
+    if e2e::left_to_long_runs("an emulated guest takes minutes") {
+        return;
+    }
     let all = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     if all < 2 {
         e2e::skip("one processor");

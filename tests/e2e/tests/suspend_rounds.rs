@@ -41,6 +41,9 @@ const WHO: &str = "pid=$(cat /run/pid); echo $pid $(cut -d' ' -f22 /proc/$pid/st
 
 #[test]
 fn all_that_a_guest_holds_stays() {
+    if e2e::left_to_long_runs("an emulated guest takes minutes") {
+        return;
+    }
     let Some(_lan) = Lan::new() else { return };
     let Some(host) = Host::new() else { return };
     let card = "add anet; set lower-link=auto; set allowed-address=10.77.0.2/32; end";
@@ -139,6 +142,9 @@ fn hear_from_zoneadmd(host: &Host) {
 
 #[test]
 fn a_kill_at_any_moment_loses_no_disk() {
+    if e2e::left_to_long_runs("an emulated guest takes minutes") {
+        return;
+    }
     let Some(host) = Host::new() else { return };
     if !boot_machine(&host, "") {
         return;

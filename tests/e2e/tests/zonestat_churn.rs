@@ -19,8 +19,7 @@ fn next(state: &mut u64) -> u64 {
 
 #[test]
 fn zones_that_boot_and_halt_at_random() {
-    let is_long = std::env::var_os("ZONES_TEST_LONG").is_some_and(|value| !value.is_empty());
-    let (count, seconds) = if is_long { (100, 60) } else { (20, 12) };
+    let (count, seconds) = if e2e::is_long() { (100, 60) } else { (20, 12) };
     let Some(host) = Host::with_master() else {
         return;
     };
