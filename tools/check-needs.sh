@@ -17,9 +17,11 @@ need_check_tools() {
     have "${CXX:-c++}" || missing+=(g++)
     need_components
     for stage; do
+        if [ "$stage" = deny ]; then need_cargo_deny; fi
+    done
+    for stage; do
         case $stage in
-        scripts | fmt | clippy | fuzz | build | property) ;;
-        deny) need_cargo_deny ;;
+        scripts | fmt | clippy | fuzz | build | property | deny) ;;
         *)
             need_test_tools
             return
@@ -152,7 +154,6 @@ need_test_tools() {
     fetch_tree podman podman crun || warn "going on without podman"
     fetch_tree samba samba smbclient || warn "going on without samba"
     if [ -n "${ZONES_TEST_LONG-}" ]; then fetch_tree docker docker.io || warn "going on without docker"; fi
-    need_cargo_deny
 }
 # fetch_program PROGRAM PACKAGE: takes one program out of a package. The rest of it is a
 # server, which would run here from then on.
