@@ -44,6 +44,16 @@ pub fn skip(reason: &str) {
     println!("skipped: {}: {reason}", thread.name().unwrap_or("a test"));
 }
 
+/// Returns true if a test belongs to the long runs only and this is none: then it prints `why`, and
+/// the test must return.
+#[must_use]
+pub fn left_to_long_runs(why: &str) -> bool {
+    if !crate::is_long() {
+        skip(&format!("{why} (ZONES_TEST_LONG=1 runs it)"));
+    }
+    !crate::is_long()
+}
+
 impl Host {
     /// Returns a host without zones. Returns `None`, and prints the reason, if zones are impossible
     /// here.

@@ -58,7 +58,7 @@ pub mod unpacked;
 use std::time::{Duration, Instant};
 
 pub use chance::{Random, still_runs_after};
-pub use host::{Host, Row, skip};
+pub use host::{Host, Row, left_to_long_runs, skip};
 pub use lan::Lan;
 pub use peer::{At, Helper, World};
 pub use run::{Ran, between_starts, copy_program, start};
@@ -105,16 +105,6 @@ pub fn wait_for<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
 #[must_use]
 pub fn is_long() -> bool {
     std::env::var_os("ZONES_TEST_LONG").is_some_and(|value| !value.is_empty())
-}
-
-/// Returns true if a test belongs to the long runs only and this is none: then it prints `why`, and
-/// the test must return.
-#[must_use]
-pub fn left_to_long_runs(why: &str) -> bool {
-    if !is_long() {
-        skip(&format!("{why} (ZONES_TEST_LONG=1 runs it)"));
-    }
-    !is_long()
 }
 
 /// Returns the number of rounds of a test that can fail by chance: `few`, or twenty times as many
