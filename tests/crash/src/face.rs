@@ -157,6 +157,8 @@ impl Face {
             "folder var/log",
             "folder var/lib",
             "folder var/lib/zones",
+            // The names of the migrations whose zones have left this host again.
+            "file var/lib/zones/gone-on",
             "folder var/lib/zones/images",
             "folder var/lib/zones/patch",
             "file var/lib/zones/patch/lock",
