@@ -100,8 +100,11 @@ fn folder(clear: fn(Place)) -> &'static Path {
     })
 }
 
-/// Removes the test hosts of killed test programs.
+/// Removes the test hosts of killed test programs. One program at a time does so, because many start
+/// together.
 fn clear_stale(folder: &Path, clear: fn(Place)) {
+    let lock = fs::File::open(folder).expect("the folder of test hosts");
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("a lock on it");
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let owner = name
