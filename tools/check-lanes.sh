@@ -37,6 +37,22 @@ reads_docs() { case $1 in scripts | unit | man | docs | package | upgrade | syst
 # Comments do not change a program: the other lanes run programs, and see none.
 reads_comments() { case $1 in scripts | fmt | clippy | unit | build | deny) true ;; *) false ;; esac; }
 
+# The folders that only some lanes depend on. All lanes depend on the other files.
+folders_of_some=(tests/e2e tests/crash tests/cluster bench)
+# folders_of LANE: prints those that the lane depends on.
+folders_of() {
+    case $1 in
+    scripts | fmt | clippy | unit | deny) printf '%s\n' "${folders_of_some[@]}" ;;
+    e2e | upgrade) say tests/e2e ;;
+    # The kills have the hosts of the end-to-end tests.
+    crash) printf '%s\n' tests/e2e tests/crash ;;
+    cluster) say tests/cluster ;;
+    # The machine runs the unit tests of the workspace, and the packages of bench/patch.
+    vm) printf '%s\n' tests/crash bench ;;
+    zfs) say bench ;;
+    esac
+}
+
 # hash_of PATHSPEC...: prints a hash of the names, modes and content of the files that are
 # tracked, or new and not ignored. A commit of the same files has the same hash.
 hash_of() {
@@ -52,21 +68,29 @@ without_comments() {
         xargs -0 -r sed -s -E -e 1F -e '\;^[[:space:]]*//([/! ]|$);d' 2>/dev/null
     ) || true
 }
-# Prints a hash of the names and content of the files of Rust, without lines that are only a comment.
-hash_of_programs() {
-    as_user git -C "$tree" ls-files -z --cached --others --exclude-standard -- '*.rs' | sort -zu |
-        without_comments | sha256sum | cut -c1-16
+# hash_of_code FOLDER [PATHSPEC...]: prints a hash of the code in a folder: of the files that are no
+# documents, and of the files of Rust without lines that are only a comment.
+hash_of_code() {
+    local folder=$1 programs
+    shift
+    programs=$(as_user git -C "$tree" ls-files -z --cached --others --exclude-standard -- "$folder/*.rs" "$@" |
+        sort -zu | without_comments | sha256sum | cut -c1-16)
+    say "$(hash_of "$folder" ':(exclude)docs' ':(exclude)*.md' ':(exclude)LICENSE' ':(exclude)*.rs' "$@")-$programs"
 }
 # Sets a hash for each kind of files. Fails without a checkout of git.
 hash_inputs() {
     as_user git -C "$tree" rev-parse --is-inside-work-tree >/dev/null 2>&1 || return
     hash_of_docs=$(hash_of docs '*.md' LICENSE)
     hash_of_rust=$(hash_of '*.rs')
-    hash_of_code=$(hash_of . ':(exclude)docs' ':(exclude)*.md' ':(exclude)LICENSE' ':(exclude)*.rs')-$(hash_of_programs)
+    hash_of_rest=$(hash_of_code . "${folders_of_some[@]/#/:(exclude)}")
+    local folder
+    for folder in "${folders_of_some[@]}"; do hash_of_folder[$folder]=$(hash_of_code "$folder"); done
 }
+declare -A hash_of_folder=()
 # inputs_of LANE: prints the hashes of the files that the lane depends on.
 inputs_of() {
-    local inputs=$hash_of_code
+    local inputs=$hash_of_rest folder
+    for folder in $(folders_of "$1"); do inputs+=-${folder##*/}-${hash_of_folder[$folder]}; done
     if reads_docs "$1"; then inputs+=-docs-$hash_of_docs; fi
     if reads_comments "$1"; then inputs+=-rust-$hash_of_rust; fi
     say "$inputs"
