@@ -1,7 +1,7 @@
 //! The tools that are measured, behind one trait.
 
 pub mod crun;
-mod floor;
+pub mod floor;
 pub mod lxc;
 mod tool;
 pub mod zones;

@@ -23,7 +23,7 @@ pub struct Addressed {
 impl Addressed {
     pub fn new(options: &Options) -> Self {
         Self {
-            zones: Zones::new(options, Removal::TwoCommands),
+            zones: Zones::new(options, Removal::OneCommand),
             programs: options.scratch.join("bin"),
             root: root::zones_root(options),
         }

@@ -139,9 +139,6 @@ impl<'a> Fleet<'a> {
 
     pub fn stop(&self, lanes: &mut [Lane]) -> Result<()> {
         self.step(lanes, Step::Halt)?;
-        if self.contestant.bulk {
-            self.uninstall(&lanes[0])?;
-        }
         self.step(lanes, Step::Remove)?;
         Ok(())
     }
@@ -190,12 +187,7 @@ impl<'a> Fleet<'a> {
             halts.push(self.step(&mut lanes, Step::Halt)?);
         }
         let disk_after = self.contestant.space.used()? - empty;
-        let uninstall = match self.contestant.bulk {
-            true => Some(self.uninstall(&lanes[0])?),
-            false => None,
-        };
-        let delete = self.step(&mut lanes, Step::Remove)?;
-        let remove = delete.map(|delete| delete + uninstall.unwrap_or_default());
+        let remove = self.step(&mut lanes, Step::Remove)?;
 
         let zones = self.zones as f64;
         let each = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3 / zones);
@@ -213,7 +205,6 @@ impl<'a> Fleet<'a> {
             clone: each(clone),
             boot: middle(boots),
             halt: middle(halts),
-            uninstall: each(uninstall),
             remove: each(remove),
             disk: disk / zones,
             disk_after_boots: disk_after / zones,
@@ -228,24 +219,13 @@ impl<'a> Fleet<'a> {
         })
     }
 
-    /// Runs the first command of the removal of our zones; after it they are only configured.
-    fn uninstall(&self, lane: &Lane) -> Result<Duration> {
-        let zones = format!("{}[1-{}]", self.prefix, self.zones);
-        let calls = self.contestant.tool.calls(Step::Remove, &zones);
-        lane.run(calls.first().context("no command to uninstall")?)
-    }
-
     /// Runs a step for the whole fleet. Returns its elapsed time, or nothing if the tool has no
     /// such step.
     fn step(&self, lanes: &mut [Lane], step: Step) -> Result<Option<Duration>> {
         let began = Instant::now();
         if self.contestant.bulk {
             let (tool, lane) = (self.contestant.tool.as_ref(), &lanes[0]);
-            if step == Step::Remove {
-                delete(tool, lane, self.prefix, 1, self.zones)?;
-            } else {
-                range(tool, lane, step, self.prefix, 1, self.zones)?;
-            }
+            range(tool, lane, step, self.prefix, 1, self.zones)?;
         } else if self.contestant.tool.calls(step, &self.name(1)).is_empty() {
             return Ok(None);
         } else {
@@ -284,16 +264,6 @@ impl<'a> Fleet<'a> {
     }
 }
 
-/// Deletes the configurations of a range; zonecfg deletes one at a time.
-fn delete(tool: &dyn Tool, lane: &Lane, prefix: &str, first: usize, last: usize) -> Result<()> {
-    for i in first..=last {
-        for call in &tool.calls(Step::Remove, &format!("{prefix}{i}"))[1..] {
-            lane.run(call)?;
-        }
-    }
-    Ok(())
-}
-
 /// Runs a step of our zones for a range of zones.
 fn range(
     tool: &dyn Tool,
@@ -303,13 +273,10 @@ fn range(
     first: usize,
     last: usize,
 ) -> Result<()> {
-    let calls = tool.calls(step, &format!("{prefix}[{first}-{last}]"));
-    let (bulk, _) = calls.split_first().context("a step without a command")?;
-    lane.run(bulk)?;
-    match step {
-        Step::Remove => delete(tool, lane, prefix, first, last),
-        _ => Ok(()),
+    for call in &tool.calls(step, &format!("{prefix}[{first}-{last}]")) {
+        lane.run(call)?;
     }
+    Ok(())
 }
 
 /// Measures the first and the last hundred of our zones with a command for each, and those between
@@ -317,7 +284,6 @@ fn range(
 pub fn singles(contestant: &Contestant, zones: usize) -> Result<Singles> {
     let lanes = contestant.lanes()?;
     let (lane, tool) = (&lanes[0], contestant.tool.as_ref());
-    let mut singles = Singles::default();
     let one_by_one = |step: Step, from: usize| -> Result<f64> {
         let mut times = Vec::new();
         for i in from..from + SOME {
@@ -330,19 +296,19 @@ pub fn singles(contestant: &Contestant, zones: usize) -> Result<Singles> {
         }
         Ok(median(times))
     };
-    for step in Step::ALL {
+    let ends = |step: Step| -> Result<[f64; 2]> {
         let first = one_by_one(step, 1)?;
         if zones > 2 * SOME {
             range(tool, lane, step, "one", SOME + 1, zones - SOME)?;
         }
-        let last = one_by_one(step, zones - SOME + 1)?;
-        *match step {
-            Step::Clone => &mut singles.clone,
-            Step::Boot => &mut singles.boot,
-            Step::Halt => &mut singles.halt,
-            Step::Remove => &mut singles.remove,
-        } = [first, last];
-    }
+        Ok([first, one_by_one(step, zones - SOME + 1)?])
+    };
+    let singles = Singles {
+        clone: ends(Step::Clone)?,
+        boot: ends(Step::Boot)?,
+        halt: ends(Step::Halt)?,
+        remove: ends(Step::Remove)?,
+    };
     reap();
     Ok(singles)
 }

@@ -22,11 +22,30 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use lifecycle::root;
+use lifecycle::tools::Tool;
+use lifecycle::tools::floor::Floor;
 use lifecycle::tools::zones::{Removal, Zones};
 
 use addressed::Addressed;
+use disk::Space;
 use fleet::{Contestant, Fleet};
 use results::{Results, Skipped};
+
+/// Returns the program that makes the kernel calls of a zone alone, as many at a time as there are
+/// processors.
+fn kernel_floor(options: &lifecycle::options::Options, roots: &root::Roots) -> Result<Contestant> {
+    let tool = Floor::new(options, roots)?;
+    tool.prepare()?;
+    let folder = options.scratch.join("floor");
+    let space = Space::Tree(folder);
+    Ok(Contestant::new(
+        Box::new(tool),
+        &options.scratch,
+        None,
+        space,
+        None,
+    ))
+}
 
 fn main() -> Result<()> {
     let Some(options) = options::parse()? else {
@@ -42,16 +61,20 @@ fn main() -> Result<()> {
         ..Results::default()
     };
 
-    let ours = Contestant::ours(Box::new(Zones::new(&common, Removal::TwoCommands)), &common);
+    let ours = Contestant::ours(Box::new(Zones::new(&common, Removal::OneCommand)), &common);
     // One run without a measurement: it seals the master, and reads the programs into the page
     // cache.
     Fleet::new(&ours, "warm", 2, options.window()).life()?;
+    let floor = kernel_floor(&common, &roots)?;
     for &count in &options.counts {
         eprintln!("z2: {count} zones");
         let mut row = Fleet::new(&ours, "web", count, options.window()).life()?;
         if count >= 2 * fleet::SOME {
             row.singles = Some(fleet::singles(&ours, count)?);
         }
+        results.fleets.push(row);
+        eprintln!("z2: {count} of the {}", floor.title);
+        let row = Fleet::new(&floor, "web", count, options.window()).life()?;
         results.fleets.push(row);
     }
     let addressed = Contestant::ours(Box::new(Addressed::new(&common)), &common);

@@ -38,7 +38,7 @@ pub fn up(row: &FleetRow) -> f64 {
 
 fn times(out: &mut String, fleets: &[FleetRow]) {
     out.push_str("### Time per zone in a fleet\n\nms: wall time of the whole fleet by its zones; boot and halt: the middle of three\n\n");
-    out.push_str("| | zones | given as | clone | boot | halt | uninstall | remove | clone + boot, times ours |\n|---|--:|---|--:|--:|--:|--:|--:|--:|\n");
+    out.push_str("| | zones | given as | clone | boot | halt | remove | clone + boot, times ours |\n|---|--:|---|--:|--:|--:|--:|--:|\n");
     let ours = fleets.first().map(|row| row.tool.as_str());
     for row in fleets {
         // Compare with our fleet of the nearest size.
@@ -49,14 +49,13 @@ fn times(out: &mut String, fleets: &[FleetRow]) {
         let ratio = equal.map(|equal| up(row) / up(equal));
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
             row.tool,
             row.zones,
             row.given,
             cell(row.clone),
             cell(row.boot),
             cell(row.halt),
-            cell(row.uninstall),
             cell(row.remove),
             ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.1}"))
         );

@@ -24,9 +24,6 @@ pub struct FleetRow {
     pub clone: Option<f64>,
     pub boot: Option<f64>,
     pub halt: Option<f64>,
-    /// The time of `uninstall`, for our zones only; `remove` also includes the removal of the
-    /// configurations.
-    pub uninstall: Option<f64>,
     pub remove: Option<f64>,
     pub disk: f64,
     pub disk_after_boots: f64,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
 
-use super::tool::{Step, Tool, version};
+use super::tool::{Step, TRUE, Tool, version};
 use crate::lane::{Call, Setup};
 use crate::options::Options;
 use crate::root::{BASE_ID, IDS, Roots};
@@ -71,6 +71,7 @@ impl Tool for Crun {
                 let call = self.call().args(["run", "-d", "--bundle"]);
                 vec![call.args([bundle.into_os_string(), zone.into()])]
             }
+            Step::Enter => vec![self.call().args(["exec", zone, TRUE])],
             Step::Halt => vec![self.call().args(["delete", "-f", zone])],
             Step::Clone | Step::Remove => Vec::new(),
         }

@@ -1,14 +1,16 @@
-//! The kernel's own cost: the program of src/bin/floor.rs.
+//! The kernel's own cost: the program of src/bin/floor.rs, and nsenter for a command in a zone.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::tool::{FLOOR, Step, Tool};
+use super::tool::{FLOOR, Step, TRUE, Tool};
 use crate::lane::Call;
 use crate::options::Options;
 use crate::root::{BASE_ID, Roots};
 
+/// The program of src/bin/floor.rs.
+#[derive(Debug)]
 pub struct Floor {
     program: PathBuf,
     folder: PathBuf,
@@ -18,6 +20,10 @@ pub struct Floor {
 }
 
 impl Floor {
+    /// For this run.
+    ///
+    /// # Errors
+    /// Fails if the program's own path or the cgroup v2 tree is not found.
     pub fn new(options: &Options, roots: &Roots) -> Result<Self> {
         let own = std::env::current_exe().context("own path")?;
         Ok(Self {
@@ -53,13 +59,27 @@ impl Tool for Floor {
     fn calls(&self, step: Step, zone: &str) -> Vec<Call> {
         let dir = self.folder.join(zone);
         let cgroup = self.cgroup.join(zone);
-        let call = Call::new(&self.program).args([step.name()]).args([&dir]);
+        let verb = match step {
+            Step::Clone => "clone",
+            Step::Boot => "boot",
+            Step::Enter => return vec![nsenter(&dir)],
+            Step::Halt => "halt",
+            Step::Remove => "remove",
+        };
+        let call = Call::new(&self.program).args([verb]).args([&dir]);
         vec![match step {
             Step::Boot => call
                 .args([&self.lower, &self.init, &cgroup])
                 .args([BASE_ID.to_string()]),
             Step::Halt => call.args([&cgroup]),
-            Step::Clone | Step::Remove => call,
+            Step::Clone | Step::Enter | Step::Remove => call,
         }]
     }
+}
+
+/// Returns the command that joins all namespaces of the zone whose folder is `dir`.
+fn nsenter(dir: &Path) -> Call {
+    // A zone that does not run has no process: nsenter then says so.
+    let pid = std::fs::read_to_string(dir.join("pid")).unwrap_or_default();
+    Call::new("/usr/bin/nsenter").args(["--target", &pid, "--all", "--", TRUE])
 }

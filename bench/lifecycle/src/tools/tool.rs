@@ -9,6 +9,9 @@ use crate::lane::{Call, Setup};
 /// The title of the program that makes the kernel calls alone.
 pub const FLOOR: &str = "kernel floor";
 
+/// The program that is run in a zone: of the host's /usr, which all tools bind.
+pub const TRUE: &str = "/usr/bin/true";
+
 /// A step of a zone's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
@@ -16,6 +19,8 @@ pub enum Step {
     Clone,
     /// Starts the zone.
     Boot,
+    /// Runs `true` in the zone.
+    Enter,
     /// Stops the zone at once.
     Halt,
     /// Removes the zone.
@@ -24,7 +29,13 @@ pub enum Step {
 
 impl Step {
     /// All steps, in the order of a zone's life.
-    pub const ALL: [Self; 4] = [Self::Clone, Self::Boot, Self::Halt, Self::Remove];
+    pub const ALL: [Self; 5] = [
+        Self::Clone,
+        Self::Boot,
+        Self::Enter,
+        Self::Halt,
+        Self::Remove,
+    ];
 
     /// As it stands in tables.
     #[must_use]
@@ -32,6 +43,7 @@ impl Step {
         match self {
             Self::Clone => "clone",
             Self::Boot => "boot",
+            Self::Enter => "true in it",
             Self::Halt => "halt",
             Self::Remove => "remove",
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::tool::{Step, Tool};
+use super::tool::{Step, TRUE, Tool};
 use crate::lane::Call;
 use crate::options::Options;
 use crate::root;
@@ -64,6 +64,10 @@ impl Tool for Zones {
             // Like a peer's copy command it makes configuration and root in one.
             Step::Clone => vec![adm(&["clone", "--create", root::MASTER])],
             Step::Boot => vec![adm(&["boot"])],
+            Step::Enter => {
+                let login = root::zones_call(&self.programs, &self.root, "zlogin");
+                vec![login.args([zone, TRUE])]
+            }
             Step::Halt => vec![adm(&["halt"])],
             Step::Remove if self.removal == Removal::OneCommand => {
                 vec![adm(&["uninstall", "--delete", "-F"])]
