@@ -13,7 +13,7 @@ from hosts import HERE, NUMBERS, Hosts, run
 # Zones, the host on which each prefers to run, and its address.
 ZONES = {"web": "host1", "db": "host2"}
 # app, sql and vol are put into the cluster by cases.
-ADDRESSES = {"web": "10.66.0.50", "db": "10.66.0.51", "app": "10.66.0.52", "sql": "10.66.0.53", "vol": "10.66.0.54"}
+ADDRESSES = {"web": "10.66.0.50", "db": "10.66.0.51", "app": "10.66.0.52", "sql": "10.66.0.53", "vol": "10.66.0.54", "gst": "10.66.0.55"}
 # The files are sparse.
 LUN_BYTES = 512 * 1024 * 1024
 READY_TIMEOUT = 90.0
