@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use brand::kz::{Firmware, Options, Source};
 use model::Config;
+use model::plan::Recipe;
 use rustix::fs::OFlags;
 use vm::{Format, Model};
 
@@ -461,41 +462,35 @@ fn copy_all(from: &File, to: &File) -> Result<(), AnyError> {
 /// Packages of a guest that is made from the distribution of the host.
 const PACKAGES: &str = "linux-image-cloud-amd64,systemd-sysv,udev,dbus,kmod,iproute2,ifupdown,isc-dhcp-client,qemu-guest-agent";
 
-/// Makes the root of a guest with mmdebstrap or debootstrap.
+/// Makes the root of a guest with mmdebstrap or debootstrap. The mounts and processes of the tool end
+/// with this command.
 fn bootstrap(root: &Path, progress: &mut dyn FnMut(&str)) -> Result<(), AnyError> {
     let release = release().ok_or(
         "this host is no Debian: give the root of a system (-d), its archive, or the image of a disk (-a)",
     )?;
-    let include = format!("--include={PACKAGES}");
-    let root = root.display().to_string();
-    let calls: [(&str, Vec<&str>); 2] = [
-        (
-            "/usr/bin/mmdebstrap",
-            vec!["--variant=minbase", &include, &release, &root],
-        ),
-        (
-            "/usr/sbin/debootstrap",
-            vec!["--variant=minbase", &include, &release, &root],
-        ),
-    ];
-    let call = calls.iter().find(|(tool, _)| Path::new(tool).exists());
-    let (tool, words) = call.ok_or(
+    let tools = ["/usr/bin/mmdebstrap", "/usr/sbin/debootstrap"];
+    let tool = tools.into_iter().find(|tool| Path::new(tool).exists());
+    let tool = tool.ok_or(
         "neither mmdebstrap nor debootstrap is installed: install one, or give the root of a system (-d), its archive, or the image of a disk (-a)",
     )?;
     progress(&format!("Installing Debian {release} with {tool}."));
-    let output = std::process::Command::new(tool)
-        .args(words)
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .stdin(std::process::Stdio::null())
-        .output()
-        .map_err(|error| named(Path::new(tool), &error))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    let last = text.lines().rev().find(|line| !line.trim().is_empty());
-    Err(format!("{tool} failed: {}", last.unwrap_or("without a word")).into())
+    let recipe = Recipe {
+        image: String::new(),
+        program: tool.into(),
+        arguments: vec![
+            "--variant=minbase".to_owned(),
+            format!("--include={PACKAGES}"),
+            release,
+            Recipe::ROOT.to_owned(),
+        ],
+        files: Vec::new(),
+    };
+    Ok(brand::bootstrap::run(
+        &recipe,
+        root,
+        &mut std::io::sink(),
+        progress,
+    )?)
 }
 
 /// Returns the code name of the host's Debian release; `None` if the host is not Debian.
@@ -510,7 +505,7 @@ fn release() -> Option<String> {
 }
 
 /// Removes the folder in which a guest's root was collected. No file system may be mounted in this
-/// folder: mmdebstrap and debootstrap mount /proc there and may die.
+/// folder: an earlier release let mmdebstrap and debootstrap mount /proc there.
 fn remove_work(work: &Path) -> Result<(), AnyError> {
     match storage::remove_tree(work) {
         Err(storage::Error::Busy { mounted, .. }) => Err(format!(

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use e2e::roots::DOWNLOAD;
 use e2e::{Host, wait_for};
@@ -112,6 +113,52 @@ fn a_whole_root_is_the_hosts_own_distribution() {
     host.halt("second");
 }
 
+/// Returns the installers that fill a folder below a host's root.
+fn installers(host: &Host) -> Vec<i32> {
+    let root = host.root().to_string_lossy();
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let is_one = ["mmdebstrap", "debootstrap"]
+            .iter()
+            .any(|name| line.contains(name));
+        is_one && line.contains(&*root)
+    })
+    .collect()
+}
+
+/// Starts an install, kills it once `is_time` returns true for its installers, and waits until none
+/// of them is left. Returns false if the install has ended before.
+fn kill_install(host: &Host, zone: &str, is_time: impl Fn(&[i32]) -> bool) -> bool {
+    let mut install = host.command("zoneadm", &["-z", zone, "install"]);
+    let mut install = e2e::start(install.stdout(Stdio::null()).stderr(Stdio::null()));
+    let end = Instant::now() + DOWNLOAD;
+    while !is_time(&installers(host)) {
+        if install.try_wait().unwrap().is_some() {
+            return false;
+        }
+        assert!(Instant::now() < end, "the installer did not get that far");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    install.kill().unwrap();
+    install.wait().unwrap();
+    wait_for("the end of the installer", || {
+        installers(host).is_empty().then_some(())
+    });
+    true
+}
+
+/// Returns true if one of the processes sees a file system that is mounted below a host's root.
+fn has_mounted(host: &Host, pids: &[i32]) -> bool {
+    let below = format!(" {}", host.root().display());
+    pids.iter().any(|pid| {
+        let mounts = std::fs::read_to_string(format!("/proc/{pid}/mounts")).unwrap_or_default();
+        mounts.contains(&below)
+    })
+}
+
 #[test]
 fn an_installer_ends_with_the_command_that_started_it() {
     let Some(host) = Host::new() else { return };
@@ -120,29 +167,7 @@ fn an_installer_ends_with_the_command_that_started_it() {
     }
     let blank = "create -b; set zonepath=/zones/whole";
     host.zonecfg(&["-z", "whole", blank]).quiet();
-    let mut install = host.command("zoneadm", &["-z", "whole", "install"]);
-    let mut install = e2e::start(install.stdout(Stdio::null()).stderr(Stdio::null()));
-    // The processes are found by the folder that they fill, which is below this host's root.
-    let root = host.root().to_string_lossy().into_owned();
-    let installers = || -> Vec<i32> {
-        let all = std::fs::read_dir("/proc").unwrap().flatten();
-        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter(|pid| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let line = String::from_utf8_lossy(&line).into_owned();
-            let is_one = ["mmdebstrap", "debootstrap"]
-                .iter()
-                .any(|name| line.contains(name));
-            is_one && line.contains(&root)
-        })
-        .collect()
-    };
-    wait_for("an installer", || (!installers().is_empty()).then_some(()));
-    install.kill().unwrap();
-    install.wait().unwrap();
-    wait_for("the end of the installer", || {
-        installers().is_empty().then_some(())
-    });
+    assert!(kill_install(&host, "whole", |pids| !pids.is_empty()));
     // The install had not reached its end: the last packages are missing.
     let graves = host.path("/var/lib/zones/images/.layers/.dead");
     for tree in std::fs::read_dir(graves).into_iter().flatten().flatten() {
@@ -154,6 +179,22 @@ fn an_installer_ends_with_the_command_that_started_it() {
     assert_eq!(host.state("whole"), "configured");
     let prune = host.command("zoneimg", &["prune"]);
     let _ = e2e::run::run(&mut { prune }, b"").ok();
+}
+
+#[test]
+fn an_installer_of_a_guest_ends_with_the_command_that_started_it() {
+    let Some(host) = Host::new() else { return };
+    if !has("mmdebstrap") && !has("debootstrap") || !has("setpriv") || !e2e::machine::has_qemu() {
+        return e2e::skip("no mmdebstrap, no debootstrap, no setpriv, or no QEMU");
+    }
+    e2e::machine::configure(&host, "guest", "");
+    if !kill_install(&host, "guest", |pids| has_mounted(&host, pids)) {
+        return e2e::skip("no mirror can be reached");
+    }
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(!mounts.contains(".machine-work"), "{mounts}");
+    host.on("guest", &["uninstall", "-F"]).quiet();
+    assert_eq!(host.state("guest"), "configured");
 }
 
 /// Releases of Debian that the machine's mirror has.

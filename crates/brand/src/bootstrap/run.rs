@@ -49,7 +49,7 @@ const MAX_LINE_BYTES: u64 = 16 << 10;
 pub fn run(
     recipe: &Recipe,
     root: &Path,
-    log: &mut File,
+    log: &mut dyn Write,
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), Error> {
     let failed = |problem: String| Error::Source {
