@@ -250,7 +250,8 @@ fn ensure_fencing(view: &View, cib: &str) -> anyhow::Result<()> {
         let names = devices(&listed);
         if names.is_empty() {
             bail!(
-                "{host}: no fence device can switch it off; a lost host's zones would never start"
+                "{host}: no fence device can switch it off; a lost host's zones would never start \
+                 (stonith_admin --list {host} tells when Pacemaker knows a new device)"
             );
         }
         let mut devices = known

@@ -106,6 +106,14 @@ class Lane:
             time.sleep(2)
         raise RuntimeError(f"{what}: not after {STATE_SECONDS} s: {view}")
 
+    def wait_device(self, host, other):
+        """Waits until Pacemaker on a host knows a fence device for the other host."""
+        end = time.time() + STATE_SECONDS
+        while f"fence-{other}" not in self.machines[host].run(f"stonith_admin --list {other} 2>&1", check=False):
+            if time.time() > end:
+                raise RuntimeError(f"{host} knows no fence device for {other} after {STATE_SECONDS} s")
+            time.sleep(1)
+
     def wait_whole(self, host, place):
         """Waits until both machines are online and the zone runs in one place."""
         self.wait_view(host, lambda view: view.is_whole(HOSTS) and view.places.get(ZONE) == [place],
@@ -146,6 +154,8 @@ class Lane:
             began = time.time()
             self.wait_view("host1", lambda view: view.is_whole(HOSTS), "both hosts online")
             self.machines["host1"].run(DEVICES.format(port=self.switch.port))
+            for host in HOSTS:
+                self.wait_device("host1", host)
             self.took("both hosts online, fence devices made", began)
         self.make_zone()
         place = self.view("host1").places[ZONE][0]
