@@ -59,20 +59,15 @@ impl Tool for Floor {
     fn calls(&self, step: Step, zone: &str) -> Vec<Call> {
         let dir = self.folder.join(zone);
         let cgroup = self.cgroup.join(zone);
-        let verb = match step {
-            Step::Clone => "clone",
-            Step::Boot => "boot",
-            Step::Enter => return vec![nsenter(&dir)],
-            Step::Halt => "halt",
-            Step::Remove => "remove",
-        };
-        let call = Call::new(&self.program).args([verb]).args([&dir]);
+        let call = |verb: &str| Call::new(&self.program).args([verb]).args([&dir]);
         vec![match step {
-            Step::Boot => call
+            Step::Clone => call("clone"),
+            Step::Boot => call("boot")
                 .args([&self.lower, &self.init, &cgroup])
                 .args([BASE_ID.to_string()]),
-            Step::Halt => call.args([&cgroup]),
-            Step::Clone | Step::Enter | Step::Remove => call,
+            Step::Enter => nsenter(&dir),
+            Step::Halt => call("halt").args([&cgroup]),
+            Step::Remove => call("remove"),
         }]
     }
 }
