@@ -3,13 +3,17 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use model::ZoneName;
 use rustix::fs::{major, minor};
+
+/// The most reads of /proc/locks in the search for one lock.
+const MAX_READS_OF_LOCKS: usize = 8;
 
 /// Options of the zone programs that take an argument.
 const WITH_WORD: [&[u8]; 3] = [b"-z", b"-u", b"-R"];
@@ -60,8 +64,26 @@ fn holder(path: &Path) -> Option<u32> {
     let stat = fs::metadata(path).ok()?;
     let (major, minor) = (major(stat.dev()), minor(stat.dev()));
     let file = format!("{major:02x}:{minor:02x}:{}", stat.ino());
-    let locks = fs::read_to_string("/proc/locks").ok()?;
-    holder_in(&locks, &file)
+    (0..MAX_READS_OF_LOCKS).find_map(|_| holder_in(&read_locks().ok()?, &file))
+}
+
+/// Returns the content of /proc/locks. The kernel finds the place of a read by the count of the
+/// locks before it, so it leaves a lock out if an earlier lock goes between two reads. This
+/// function therefore reads whole pages (about 60 locks), and its caller reads again if it misses
+/// a lock.
+fn read_locks() -> io::Result<String> {
+    const PAGE: usize = 4096;
+    let mut file = File::open("/proc/locks")?;
+    let mut locks = Vec::new();
+    loop {
+        let end = locks.len();
+        locks.resize(end + PAGE, 0);
+        let count = file.read(&mut locks[end..])?;
+        locks.truncate(end + count);
+        if count == 0 {
+            return Ok(String::from_utf8_lossy(&locks).into_owned());
+        }
+    }
 }
 
 fn holder_in(locks: &str, file: &str) -> Option<u32> {
@@ -111,6 +133,7 @@ fn is_word(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn commands_are_named_without_their_other_words() {
@@ -152,5 +175,28 @@ mod tests {
             busy.to_string(),
             "zone 'web': another zoneadm may have an operation in progress."
         );
+    }
+
+    #[test]
+    fn the_holder_is_found_while_other_locks_come_and_go() {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = dir.path().join("lock");
+        let end = AtomicBool::new(false);
+        let missed = std::thread::scope(|scope| {
+            for other in 0..4 {
+                let other = dir.path().join(other.to_string());
+                let end = &end;
+                scope.spawn(move || {
+                    while !end.load(Ordering::Relaxed) {
+                        drop(crate::lock::exclusive(&other).unwrap());
+                    }
+                });
+            }
+            let _held = crate::lock::exclusive(&path).unwrap();
+            let missed = (0..1000).filter(|_| holder(&path).is_none()).count();
+            end.store(true, Ordering::Relaxed);
+            missed
+        });
+        assert_eq!(missed, 0, "of 1000 searches");
     }
 }
