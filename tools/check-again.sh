@@ -28,13 +28,14 @@ failed_tests() {
         END { ended() }' "$1"
 }
 
-# said_first LOG PROGRAM TEST: prints the output of the failed test, without its tail if it is long.
+# said_first LOG PROGRAM TEST: prints the first 60 lines of the output of the failed test. Not by
+# head(1): the signal that then ends the writer would end check, too.
 said_first() {
     awk -v program="$2" -v wanted="---- $3 stdout ----" '
         index($0, program) { here = 1 }
         here && $0 == wanted { on = 1; next }
         on && (/^---- .* stdout ----$/ || /^failures:$/) { exit }
-        on' "$1" | head -n 60
+        on && shown++ < 60' "$1"
 }
 
 # package_of PROGRAM: prints the folder of the package that the test program belongs to: cargo

@@ -150,8 +150,9 @@ end_stage() {
         sed -n 's/^test \(.*\) \.\.\. FAILED$/            failed: \1/p' "$log"
         if [ "$tests_failed" -gt 0 ]; then
             say "---- of $log"
-            # What the failed tests said; each test program ends with such a part.
-            sed -n '/^failures:$/,/^test result/p' "$log" | head -n 200
+            # What the failed tests said; each test program ends with such a part. Not by head(1):
+            # the signal that then ends the writer would end check, too.
+            awk '/^failures:$/ { on = 1 } on && shown++ < 200; /^test result/ { on = 0 }' "$log"
         else
             say "---- the end of $log"
             tail -n 60 "$log"
