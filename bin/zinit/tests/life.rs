@@ -42,6 +42,10 @@ fn zinit() -> &'static Path {
             ])
             .arg(&target)
             .env_remove("CARGO_BUILD_TARGET")
+            // Without link-time optimisation, zinit does not link for this target.
+            .env_remove("CARGO_PROFILE_RELEASE_LTO")
+            .env_remove("CARGO_PROFILE_RELEASE_OPT_LEVEL")
+            .env_remove("CARGO_PROFILE_RELEASE_CODEGEN_UNITS")
             .status()
             .expect("cargo starts");
         assert!(status.success(), "zinit builds");
