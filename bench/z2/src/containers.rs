@@ -160,7 +160,7 @@ impl Tool for Podman {
                 "base",
             ]),
             Step::Boot => self.call().args(["start", zone]),
-            Step::Enter => return Vec::new(),
+            Step::Enter | Step::Login => return Vec::new(),
             Step::Halt => self.call().args(["stop", "-t", "0", zone]),
             Step::Remove => self.call().args(["rm", "-f", "-t", "0", zone]),
         }]

@@ -129,7 +129,7 @@ impl Tool for Lxd {
         vec![match step {
             Step::Clone => self.client().args(["copy", "base", zone]),
             Step::Boot => self.client().args(["start", zone]),
-            Step::Enter => return Vec::new(),
+            Step::Enter | Step::Login => return Vec::new(),
             Step::Halt => self.client().args(["stop", "-f", zone]),
             Step::Remove => self.client().args(["delete", zone]),
         }]

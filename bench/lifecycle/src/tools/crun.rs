@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
 
-use super::tool::{Step, TRUE, Tool, version};
+use super::tool::{LOGIN, Step, TRUE, Tool, version};
 use crate::lane::{Call, Setup};
 use crate::options::Options;
 use crate::root::{BASE_ID, IDS, Roots};
@@ -72,6 +72,7 @@ impl Tool for Crun {
                 vec![call.args([bundle.into_os_string(), zone.into()])]
             }
             Step::Enter => vec![self.call().args(["exec", zone, TRUE])],
+            Step::Login => vec![self.call().args(["exec", zone]).args(LOGIN)],
             Step::Halt => vec![self.call().args(["delete", "-f", zone])],
             Step::Clone | Step::Remove => Vec::new(),
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::tool::{FLOOR, Step, TRUE, Tool};
+use super::tool::{FLOOR, LOGIN, Step, TRUE, Tool};
 use crate::lane::Call;
 use crate::options::Options;
 use crate::root::{BASE_ID, Roots};
@@ -65,16 +65,19 @@ impl Tool for Floor {
             Step::Boot => call("boot")
                 .args([&self.lower, &self.init, &cgroup])
                 .args([BASE_ID.to_string()]),
-            Step::Enter => nsenter(&dir),
+            Step::Enter => nsenter(&dir, &[TRUE]),
+            Step::Login => nsenter(&dir, &LOGIN),
             Step::Halt => call("halt").args([&cgroup]),
             Step::Remove => call("remove"),
         }]
     }
 }
 
-/// Returns the command that joins all namespaces of the zone whose folder is `dir`.
-fn nsenter(dir: &Path) -> Call {
+/// Returns the command that runs `command` in all namespaces of the zone whose folder is `dir`.
+fn nsenter(dir: &Path, command: &[&str]) -> Call {
     // A zone that does not run has no process: nsenter then says so.
     let pid = std::fs::read_to_string(dir.join("pid")).unwrap_or_default();
-    Call::new("/usr/bin/nsenter").args(["--target", &pid, "--all", "--", TRUE])
+    Call::new("/usr/bin/nsenter")
+        .args(["--target", &pid, "--all", "--"])
+        .args(command)
 }

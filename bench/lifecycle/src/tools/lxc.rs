@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::tool::{Step, TRUE, Tool, version};
+use super::tool::{LOGIN, Step, TRUE, Tool, version};
 use crate::lane::Call;
 use crate::options::Options;
 use crate::root::{self, BASE_ID, IDS, Roots};
@@ -119,6 +119,7 @@ impl Tool for Lxc {
             }
             Step::Boot => self.call("lxc-start").args(["-n", zone]),
             Step::Enter => self.call("lxc-attach").args(["-n", zone, "--", TRUE]),
+            Step::Login => self.call("lxc-attach").args(["-n", zone, "--"]).args(LOGIN),
             Step::Halt => self.call("lxc-stop").args(["-k", "-n", zone]),
             Step::Remove => self.call("lxc-destroy").args(["-n", zone]),
         }]

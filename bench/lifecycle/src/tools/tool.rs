@@ -12,6 +12,9 @@ pub const FLOOR: &str = "kernel floor";
 /// The program that is run in a zone: of the host's /usr, which all tools bind.
 pub const TRUE: &str = "/usr/bin/true";
 
+/// The command of a login of root that runs `true`: what zlogin runs in a zone unless it has -S.
+pub const LOGIN: [&str; 5] = ["/usr/bin/su", "-", "root", "-c", TRUE];
+
 /// A step of a zone's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
@@ -19,8 +22,10 @@ pub enum Step {
     Clone,
     /// Starts the zone.
     Boot,
-    /// Runs `true` in the zone.
+    /// Runs `true` in the zone, without a login.
     Enter,
+    /// Runs `true` in the zone by a login of root: PAM and a login shell.
+    Login,
     /// Stops the zone at once.
     Halt,
     /// Removes the zone.
@@ -29,10 +34,11 @@ pub enum Step {
 
 impl Step {
     /// All steps, in the order of a zone's life.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Clone,
         Self::Boot,
         Self::Enter,
+        Self::Login,
         Self::Halt,
         Self::Remove,
     ];
@@ -44,6 +50,7 @@ impl Step {
             Self::Clone => "clone",
             Self::Boot => "boot",
             Self::Enter => "true in it",
+            Self::Login => "login: true",
             Self::Halt => "halt",
             Self::Remove => "remove",
         }

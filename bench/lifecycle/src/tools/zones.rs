@@ -43,6 +43,10 @@ impl Zones {
     fn call(&self, program: &str, zone: &str) -> Call {
         root::zones_call(&self.programs, &self.root, program).args(["-z", zone])
     }
+
+    fn login(&self) -> Call {
+        root::zones_call(&self.programs, &self.root, "zlogin")
+    }
 }
 
 impl Tool for Zones {
@@ -64,10 +68,9 @@ impl Tool for Zones {
             // Like a peer's copy command it makes configuration and root in one.
             Step::Clone => vec![adm(&["clone", "--create", root::MASTER])],
             Step::Boot => vec![adm(&["boot"])],
-            Step::Enter => {
-                let login = root::zones_call(&self.programs, &self.root, "zlogin");
-                vec![login.args([zone, TRUE])]
-            }
+            // Peers run the program itself, without a login, too.
+            Step::Enter => vec![self.login().args(["-S", zone, TRUE])],
+            Step::Login => vec![self.login().args([zone, TRUE])],
             Step::Halt => vec![adm(&["halt"])],
             Step::Remove if self.removal == Removal::OneCommand => {
                 vec![adm(&["uninstall", "--delete", "-F"])]
