@@ -34,11 +34,14 @@ duration() {
 }
 
 reads_docs() { case $1 in scripts | unit | man | docs | package | upgrade | systemd) true ;; *) false ;; esac; }
+# The pages that bench/ writes have no blocks of shell, and an upgrade does not read them.
+pages_of_bench=(docs/figures.md docs/benchmarks.md docs/brands-bench.* docs/patch-bench* docs/z2* docs/net.md docs/zonestat.md docs/suspend.md docs/suspend.json docs/suspend.svg)
+reads_pages_of_bench() { case $1 in upgrade | systemd) false ;; *) true ;; esac; }
 # Comments do not change a program: the other lanes run programs, and see none.
 reads_comments() { case $1 in scripts | fmt | clippy | unit | build | deny) true ;; *) false ;; esac; }
 
 # The folders that only some lanes depend on. All lanes depend on the other files.
-folders_of_some=(tests/e2e tests/crash tests/cluster bench)
+folders_of_some=(.ci tests/e2e tests/crash tests/cluster bench)
 # folders_of LANE: prints those that the lane depends on.
 folders_of() {
     case $1 in
@@ -81,6 +84,7 @@ hash_of_code() {
 hash_inputs() {
     as_user git -C "$tree" rev-parse --is-inside-work-tree >/dev/null 2>&1 || return
     hash_of_docs=$(hash_of docs '*.md' LICENSE)
+    hash_of_guides=$(hash_of docs '*.md' LICENSE "${pages_of_bench[@]/#/:(exclude)}")
     hash_of_rust=$(hash_of '*.rs')
     hash_of_rest=$(hash_of_code . "${folders_of_some[@]/#/:(exclude)}")
     local folder
@@ -91,7 +95,9 @@ declare -A hash_of_folder=()
 inputs_of() {
     local inputs=$hash_of_rest folder
     for folder in $(folders_of "$1"); do inputs+=-${folder##*/}-${hash_of_folder[$folder]}; done
-    if reads_docs "$1"; then inputs+=-docs-$hash_of_docs; fi
+    if reads_docs "$1"; then
+        if reads_pages_of_bench "$1"; then inputs+=-docs-$hash_of_docs; else inputs+=-guides-$hash_of_guides; fi
+    fi
     if reads_comments "$1"; then inputs+=-rust-$hash_of_rust; fi
     say "$inputs"
 }
