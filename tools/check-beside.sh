@@ -69,11 +69,17 @@ programs_at_once() {
 
 # run_programs FOLDER PROGRAM...: runs the test programs, some at a time. The output of each is in
 # FOLDER while it runs, and is printed when it has ended. Fails if a program fails.
+# With --long the programs take an hour, so a run that failed, or was cut off, is gone on with: a
+# program that has passed does not run again as long as it and the files of the product are the same.
 run_programs() {
-    local parts=$1 program part process status=0 most
+    local parts=$1 program part process status=0 most passed='' key=''
     local -A running=()
     shift
     most=$(programs_at_once)
+    if [ -n "${ZONES_TEST_LONG-}" ] && hash_inputs; then
+        passed=${parts%.parts}.passed
+        mkdir -p "$passed"
+    fi
     rm -rf "$parts"
     mkdir -p "$parts"
     # At its time limit, the stage tells how far each program came.
@@ -89,11 +95,26 @@ run_programs() {
         [ -n "$program" ] || break
         program=$(realpath "$program")
         part=$parts/${program##*/}
-        run_program "$program" >"$part" 2>&1 &
+        if [ -n "$passed" ]; then
+            key=$(key_of_program "$program")
+            if [ "$key" = "$(cat "$passed/${program##*/}" 2>/dev/null)" ]; then
+                say "passed before: ${program##*/}"
+                continue
+            fi
+        fi
+        {
+            run_program "$program" && { [ -z "$passed" ] || say "$key" >"$passed/${program##*/}"; }
+        } >"$part" 2>&1 &
         running[$!]=$part
     done
     trap - TERM
+    if [ "$status" -eq 0 ] && [ -n "$passed" ]; then rm -r "$passed"; fi
     return "$status"
+}
+# key_of_program PROGRAM: prints the hashes of the test program, of the product, and of the files that
+# the test programs read.
+key_of_program() {
+    say "$(sha256sum <"$1" | cut -c1-16)-$hash_of_rest-${hash_of_folder[tests/e2e]%-*}"
 }
 run_program() {
     local began status=0

@@ -42,6 +42,8 @@ reads_comments() { case $1 in scripts | fmt | clippy | unit | build | deny) true
 
 # The folders that only some lanes depend on. All lanes depend on the other files.
 folders_of_some=(.ci tests/e2e tests/crash tests/cluster bench)
+# How check runs stages and keeps results: a stage does the same without them.
+runner=(check tools/check-self-test tools/check-again.sh tools/check-beside.sh tools/check-lanes.sh tools/check-run.sh tools/watch-tests)
 # folders_of LANE: prints those that the lane depends on.
 folders_of() {
     case $1 in
@@ -86,7 +88,8 @@ hash_inputs() {
     hash_of_docs=$(hash_of docs '*.md' LICENSE)
     hash_of_guides=$(hash_of docs '*.md' LICENSE "${pages_of_bench[@]/#/:(exclude)}")
     hash_of_rust=$(hash_of '*.rs')
-    hash_of_rest=$(hash_of_code . "${folders_of_some[@]/#/:(exclude)}")
+    hash_of_rest=$(hash_of_code . "${folders_of_some[@]/#/:(exclude)}" "${runner[@]/#/:(exclude)}")
+    hash_of_runner=$(hash_of "${runner[@]}")
     local folder
     for folder in "${folders_of_some[@]}"; do hash_of_folder[$folder]=$(hash_of_code "$folder"); done
 }
@@ -94,6 +97,7 @@ declare -A hash_of_folder=()
 # inputs_of LANE: prints the hashes of the files that the lane depends on.
 inputs_of() {
     local inputs=$hash_of_rest folder
+    if [ "$1" = scripts ]; then inputs+=-runner-$hash_of_runner; fi
     for folder in $(folders_of "$1"); do inputs+=-${folder##*/}-${hash_of_folder[$folder]}; done
     if reads_docs "$1"; then
         if reads_pages_of_bench "$1"; then inputs+=-docs-$hash_of_docs; else inputs+=-guides-$hash_of_guides; fi
