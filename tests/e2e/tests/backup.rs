@@ -95,7 +95,9 @@ fn a_running_zone_is_backed_up_by_its_differences_and_comes_back_whole() {
         .iter()
         .filter_map(|one| one["added_bytes"].as_u64())
         .collect();
-    assert!(added[0] > 8 << 20 && added[1] < 2 << 20, "{added:?}");
+    // The lists of the folders are new, because the files of a snapshot have other inodes: 2 MiB and
+    // more, depending on the packages of the host. The data in srv, 8 MiB, is not stored again.
+    assert!(added[0] > 8 << 20 && added[1] < 4 << 20, "{added:?}");
 
     // A file of the first backup comes back into the running zone, with its owner and mode.
     let first = all[0]["id"].as_str().unwrap();

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use e2e::machine::{auxiliary, boot, configure, done, guest, has_qemu, install, up};
+use e2e::roots::DOWNLOAD;
+use e2e::run::run_within;
 use e2e::{Host, left_to_long_runs, skip};
 
 #[test]
@@ -79,10 +81,9 @@ fn debian_is_made_here() {
         return;
     }
     configure(&host, "d1", "select capped-memory; set physical=512m; end");
-    let said = host
-        .on("d1", &["install", "-x", "install-size=2G"])
-        .ok()
-        .out;
+    let words = ["-z", "d1", "install", "-x", "install-size=2G"];
+    let mut install = host.command("zoneadm", &words);
+    let said = run_within(DOWNLOAD, &mut install, b"").ok().out;
     assert!(said.contains("Kernel: /boot/vmlinuz-"), "{said}");
     boot(&host, "d1");
     let state = "systemctl is-system-running --wait";
