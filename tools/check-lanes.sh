@@ -60,10 +60,14 @@ folders_of() {
 
 # hash_of PATHSPEC...: prints a hash of the names, modes and content of the files that are
 # tracked, or new and not ignored. A commit of the same files has the same hash.
-hash_of() {
-    as_user git -C "$tree" ls-files -z --cached --others --exclude-standard -- "$@" | sort -zu |
-        tar -C "$tree" -c --null --no-recursion --verbatim-files-from -T - --ignore-failed-read --format=ustar \
-            --mtime=@0 --owner=0 --group=0 --mode=go-w 2>/dev/null | sha256sum | cut -c1-16
+# Some versions of git leave out all files if the other patterns have a common folder in front and
+# one is an exclusion: exclusions go only with patterns of the whole tree.
+hash_of() { files_of "$@" | hash_of_files; }
+files_of() { as_user git -C "$tree" ls-files -z --cached --others --exclude-standard -- "$@" | sort -zu; }
+# Reads names of files.
+hash_of_files() {
+    tar -C "$tree" -c --null --no-recursion --verbatim-files-from -T - --ignore-failed-read --format=ustar \
+        --mtime=@0 --owner=0 --group=0 --mode=go-w 2>/dev/null | sha256sum | cut -c1-16
 }
 # Reads names of files, and prints each name and the file's lines that are not only a comment. A file
 # that is gone has neither.
@@ -76,11 +80,11 @@ without_comments() {
 # hash_of_code FOLDER [PATHSPEC...]: prints a hash of the code in a folder: of the files that are no
 # documents, and of the files of Rust without lines that are only a comment.
 hash_of_code() {
-    local folder=$1 programs
+    local folder=$1 programs others
     shift
-    programs=$(as_user git -C "$tree" ls-files -z --cached --others --exclude-standard -- "$folder/*.rs" "$@" |
-        sort -zu | without_comments | sha256sum | cut -c1-16)
-    say "$(hash_of "$folder" ':(exclude)docs' ':(exclude)*.md' ':(exclude)LICENSE' ':(exclude)*.rs' "$@")-$programs"
+    programs=$(files_of "$folder/*.rs" "$@" | without_comments | sha256sum | cut -c1-16)
+    others=$(files_of "$folder" "$@" | { grep -zvE '^docs/|\.md$|\.rs$|^LICENSE$' || true; } | hash_of_files)
+    say "$others-$programs"
 }
 # Sets a hash for each kind of files. Fails without a checkout of git.
 hash_inputs() {
