@@ -4,10 +4,9 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use crate::run::run;
-use crate::{Host, Ran, WAIT_TIMEOUT, machine, wait_for};
+use crate::{Host, Ran, machine, wait_for};
 
 /// A script that prints values that differ at each boot of a guest.
 pub const BOOT_ID: &str = "cat /proc/sys/kernel/random/boot_id";
@@ -61,30 +60,13 @@ pub fn fill_memory(host: &Host, bytes: u64) {
 }
 
 /// Waits until the agent in the guest answers, and returns the guest's counter.
-///
-/// # Panics
-/// Fails after [`WAIT_TIMEOUT`], with the last attempt and the zone's log.
-#[track_caller]
 pub fn wait_for_guest(host: &Host) -> u64 {
-    let end = Instant::now() + WAIT_TIMEOUT;
-    loop {
+    wait_for("answer of the guest", || {
         let ran = in_guest(host, "cat /run/count");
-        if ran.code() == Some(0)
-            && let Ok(count) = ran.text().parse()
-        {
-            return count;
-        }
-        if Instant::now() >= end {
-            let log = fs::read_to_string(host.path("/var/log/zones/k1.messages"));
-            let waited = WAIT_TIMEOUT.as_secs();
-            panic!(
-                "no answer of the guest after {waited} s: {ran:?}\n{:?}\n{}",
-                host.rows(),
-                log.unwrap_or_default()
-            );
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        (ran.code() == Some(0))
+            .then(|| ran.text().parse().ok())
+            .flatten()
+    })
 }
 
 /// Returns the output of a script in the guest.

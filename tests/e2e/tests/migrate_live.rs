@@ -1,6 +1,8 @@
 //! Tests `zoneadm migrate` of a running kernel zone over a real sshd: what the guest notices, and
 //! the state after a cut at any moment.
 
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
@@ -348,7 +350,8 @@ fn a_cut_at_any_moment_leaves_it_on_one_side() {
             "{cut:?}: {ended}, it is {}",
             if moved { "there" } else { "here" }
         );
-        let now = wait_for_guest(at);
+        let now = catch_unwind(AssertUnwindSafe(|| wait_for_guest(at)))
+            .unwrap_or_else(|_| panic!("{}", described(at)));
         assert!(now >= count, "the counter was {count} and is {now}");
         assert_eq!(said(at, BOOT_ID), boot, "it was booted");
         assert_eq!(other.inits_of("k1"), Vec::<i32>::new(), "on both sides");
@@ -365,6 +368,21 @@ fn a_cut_at_any_moment_leaves_it_on_one_side() {
     there.halt("k1");
     let _ = there.on("k1", &["boot"]).ok();
     wait_for_guest(there);
+}
+
+/// Returns what an administrator would look at when the guest does not answer.
+fn described(host: &Host) -> String {
+    let answer = in_guest(host, "cat /run/count");
+    let logs = ["k1.messages", "k1.console"].map(|name| {
+        let text = fs::read(host.path("/var/log/zones").join(name)).unwrap_or_default();
+        let end = text.len().saturating_sub(8 << 10);
+        String::from_utf8_lossy(&text[end..]).into_owned()
+    });
+    let machines = host.inits_of("k1");
+    format!(
+        "{answer:?}\n{:?}\nQEMU: {machines:?}\n{logs:#?}",
+        host.rows()
+    )
 }
 
 fn strike(who: Who, server: &Server, here: &Host, there: &Host, child: &mut Child) {
