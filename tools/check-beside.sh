@@ -7,10 +7,14 @@
 
 first_track() {
     case $1 in
-    fmt | clippy | unit | e2e | ansible | salt | smoke | load | crash | soak | upgrade) true ;;
+    fmt | unit | e2e | ansible | salt | smoke | load | crash | soak | upgrade) true ;;
     *) false ;;
     esac
 }
+
+# build_folder NAME: prints the folder that the stage builds in, if it is one of its own. What clippy
+# makes is of no use for the tests, and the two would wait for each other's lock.
+build_folder() { [ "$1" != clippy ] || say "${CARGO_TARGET_DIR:-$top/target}/clippy"; }
 
 # can_begin NAME: whether the stage can start beside those in $running (a name for each process).
 can_begin() {
@@ -22,7 +26,8 @@ can_begin() {
 }
 
 # run_beside NAME...: runs the stages, two at a time, and prints each result when it is there.
-# build comes first, because most stages wait for it.
+# build comes first, because most stages wait for it, and clippy after e2e, beside which there is
+# processor time left.
 run_beside() {
     local -A running=()
     local pending=() name process build_pending=0
@@ -30,6 +35,17 @@ run_beside() {
         if [ "$name" = build ]; then build_pending=1; else pending+=("$name"); fi
     done
     if [ "$build_pending" = 1 ]; then pending=(build "${pending[@]}"); fi
+    if [[ " ${pending[*]} " = *" clippy "*" e2e "* ]]; then
+        local later=()
+        for name in "${pending[@]}"; do
+            case $name in
+            clippy) ;;
+            e2e) later+=(e2e clippy) ;;
+            *) later+=("$name") ;;
+            esac
+        done
+        pending=("${later[@]}")
+    fi
     trap 'kill "${!running[@]}" 2>/dev/null; exit 130' INT TERM
     while [ ${#pending[@]} -gt 0 ] || [ ${#running[@]} -gt 0 ]; do
         begin_what_can

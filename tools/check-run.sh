@@ -64,10 +64,12 @@ stage_seconds() {
 # perform NAME SECONDS: runs the stage in a process of its own, so that a stage that fails or hangs
 # ends alone. Writes to NAME.done: its exit status, its limit, and its milliseconds.
 perform() {
-    local log=$logs/$1.log status=0 began stage watcher
+    local log=$logs/$1.log status=0 began stage watcher folder
     began=$(now_ms)
+    folder=$(build_folder "$1")
     # It gets time to take down what it made.
-    timeout --kill-after=120 "$2" "$stage_program" --run "$1" </dev/null >"$log" 2>&1 &
+    timeout --kill-after=120 "$2" env ${folder:+CARGO_TARGET_DIR="$folder"} "$stage_program" --run "$1" \
+        </dev/null >"$log" 2>&1 &
     stage=$!
     # shellcheck disable=SC2064 # This stage.
     trap "kill $stage 2>/dev/null" INT TERM
