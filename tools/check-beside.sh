@@ -26,8 +26,8 @@ can_begin() {
 }
 
 # run_beside NAME...: runs the stages, two at a time, and prints each result when it is there.
-# build comes first, because most stages wait for it, and clippy after e2e, beside which there is
-# processor time left.
+# build comes first, because most stages wait for it. clippy comes after e2e, because e2e leaves
+# processor time to a stage beside it.
 run_beside() {
     local -A running=()
     local pending=() name process build_pending=0
@@ -85,8 +85,8 @@ programs_at_once() {
 
 # run_programs FOLDER PROGRAM...: runs the test programs, some at a time. The output of each is in
 # FOLDER while it runs, and is printed when it has ended. Fails if a program fails.
-# With --long the programs take an hour, so a run that failed, or was cut off, is gone on with: a
-# program that has passed does not run again as long as it and the files of the product are the same.
+# With --long the programs take an hour. After a run that failed or was cut off, the next run leaves out
+# each program that has passed, if the program and the files of the product are still the same.
 run_programs() {
     local parts=$1 program part process status=0 most passed='' key=''
     local -A running=()

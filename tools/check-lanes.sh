@@ -42,7 +42,8 @@ reads_comments() { case $1 in scripts | fmt | clippy | unit | build | deny) true
 
 # The folders that only some lanes depend on. All lanes depend on the other files.
 folders_of_some=(.ci tests/e2e tests/crash tests/cluster bench)
-# How check runs stages and keeps results: a stage does the same without them.
+# The files that decide when a stage runs and how its result is kept. tools/check-stages.sh, which says
+# what a stage does, is not among them.
 runner=(check tools/check-self-test tools/check-again.sh tools/check-beside.sh tools/check-lanes.sh tools/check-run.sh tools/watch-tests)
 # folders_of LANE: prints those that the lane depends on.
 folders_of() {
@@ -64,7 +65,7 @@ folders_of() {
 # one is an exclusion: exclusions go only with patterns of the whole tree.
 hash_of() { files_of "$@" | hash_of_files; }
 files_of() { as_user git -C "$tree" ls-files -z --cached --others --exclude-standard -- "$@" | sort -zu; }
-# Reads names of files.
+# Reads names of files, and prints one hash of their names, modes and content.
 hash_of_files() {
     tar -C "$tree" -c --null --no-recursion --verbatim-files-from -T - --ignore-failed-read --format=ustar \
         --mtime=@0 --owner=0 --group=0 --mode=go-w 2>/dev/null | sha256sum | cut -c1-16
