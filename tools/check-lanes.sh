@@ -54,8 +54,8 @@ folders_of() {
     crash) printf '%s\n' tests/e2e tests/crash ;;
     cluster) say tests/cluster ;;
     # The machine runs the unit tests of the workspace, and the packages of bench/patch.
-    vm) printf '%s\n' tests/crash bench ;;
-    zfs) say bench ;;
+    vm) printf '%s\n' tests/crash bench/patch ;;
+    zfs) say bench/snapshots ;;
     esac
 }
 
@@ -96,7 +96,7 @@ hash_inputs() {
     hash_of_rest=$(hash_of_code . "${folders_of_some[@]/#/:(exclude)}" "${runner[@]/#/:(exclude)}")
     hash_of_runner=$(hash_of "${runner[@]}")
     local folder
-    for folder in "${folders_of_some[@]}"; do hash_of_folder[$folder]=$(hash_of_code "$folder"); done
+    for folder in "${folders_of_some[@]}" bench/patch bench/snapshots; do hash_of_folder[$folder]=$(hash_of_code "$folder"); done
 }
 declare -A hash_of_folder=()
 # inputs_of LANE: prints the hashes of the files that the lane depends on.
@@ -109,6 +109,30 @@ inputs_of() {
     fi
     if reads_comments "$1"; then inputs+=-rust-$hash_of_rust; fi
     say "$inputs"
+}
+
+# same_since COMMIT LANE: succeeds if none of the files that the lane depends on differs from those of
+# the commit. Here a comment counts as a difference for every lane.
+# A result thus holds when this file has changed how hashes are made.
+same_since() {
+    local commit=$1 lane=$2 paths=(. "${folders_of_some[@]/#/:(exclude)}") folders
+    case $commit in '' | none | *+) return 1 ;; esac
+    if [ "$lane" != scripts ]; then paths+=("${runner[@]/#/:(exclude)}"); fi
+    if ! reads_docs "$lane"; then
+        paths+=(':(exclude)docs' ':(exclude)*.md' ':(exclude)LICENSE')
+    elif ! reads_pages_of_bench "$lane"; then
+        paths+=("${pages_of_bench[@]/#/:(exclude)}")
+    fi
+    mapfile -t folders < <(folders_of "$lane")
+    no_difference "$commit" "${paths[@]}" || return
+    [ ${#folders[@]} -eq 0 ] || no_difference "$commit" "${folders[@]}"
+}
+# no_difference COMMIT PATHSPEC...: succeeds if the files are those of the commit, and none is new.
+no_difference() {
+    local commit=$1 new
+    shift
+    as_user git -C "$tree" diff --quiet "$commit" -- "$@" 2>/dev/null || return
+    new=$(as_user git -C "$tree" ls-files --others --exclude-standard -- "$@") && [ -z "$new" ]
 }
 
 commit_now() {
@@ -175,7 +199,7 @@ keep_result() {
 # run on them).
 state_of() {
     # Advisories change without us: a result of deny says nothing tomorrow.
-    if [ "$(kept "$1" inputs)" != "$(inputs_of "$1")" ]; then
+    if [ "$(kept "$1" inputs)" != "$(inputs_of "$1")" ] && ! same_since "$(kept "$1" commit)" "$1"; then
         say left
     elif [ "$1" = deny ] && [[ $(kept deny when) != "$(date -u +%Y-%m-%d)"* ]]; then
         say left
