@@ -54,7 +54,7 @@ folders_of() {
     crash) printf '%s\n' tests/e2e tests/crash ;;
     cluster) say tests/cluster ;;
     # The machine runs the unit tests of the workspace, and the packages of bench/patch.
-    vm) printf '%s\n' tests/crash bench/patch ;;
+    vm) printf '%s\n' tests/crash bench/patch/packages ;;
     zfs) say bench/snapshots ;;
     esac
 }
@@ -96,7 +96,7 @@ hash_inputs() {
     hash_of_rest=$(hash_of_code . "${folders_of_some[@]/#/:(exclude)}" "${runner[@]/#/:(exclude)}")
     hash_of_runner=$(hash_of "${runner[@]}")
     local folder
-    for folder in "${folders_of_some[@]}" bench/patch bench/snapshots; do hash_of_folder[$folder]=$(hash_of_code "$folder"); done
+    for folder in "${folders_of_some[@]}" bench/patch/packages bench/snapshots; do hash_of_folder[$folder]=$(hash_of_code "$folder"); done
 }
 declare -A hash_of_folder=()
 # inputs_of LANE: prints the hashes of the files that the lane depends on.
