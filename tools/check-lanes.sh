@@ -41,7 +41,7 @@ reads_pages_of_bench() { case $1 in upgrade | systemd) false ;; *) true ;; esac;
 reads_comments() { case $1 in scripts | fmt | clippy | unit | build | deny) true ;; *) false ;; esac; }
 
 # The folders that only some lanes depend on. All lanes depend on the other files.
-folders_of_some=(.ci tests/e2e tests/crash tests/cluster bench)
+folders_of_some=(.ci tests/e2e tests/crash tests/cluster tests/vm/systemd bench)
 # The files that decide when a stage runs and how its result is kept. tools/check-stages.sh, which says
 # what a stage does, is not among them.
 runner=(check tools/check-self-test tools/check-again.sh tools/check-beside.sh tools/check-lanes.sh tools/check-run.sh tools/watch-tests)
@@ -56,6 +56,7 @@ folders_of() {
     # The machine runs the unit tests of the workspace, and the packages of bench/patch.
     vm) printf '%s\n' tests/crash bench/patch/packages ;;
     zfs) say bench/snapshots ;;
+    systemd) say tests/vm/systemd ;;
     esac
 }
 
