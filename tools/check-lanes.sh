@@ -80,11 +80,11 @@ without_comments() {
     ) || true
 }
 # hash_of_code FOLDER [PATHSPEC...]: prints a hash of the code in a folder: of the files that are no
-# documents, and of the files of Rust without lines that are only a comment.
+# documents, and of the files of Rust without lines that are only a comment. FOLDER can be a file.
 hash_of_code() {
     local folder=$1 programs others
     shift
-    programs=$(files_of "$folder/*.rs" "$@" | without_comments | sha256sum | cut -c1-16)
+    programs=$(files_of "$folder" "$@" | { grep -z '\.rs$' || true; } | without_comments | sha256sum | cut -c1-16)
     others=$(files_of "$folder" "$@" | { grep -zvE '^docs/|\.md$|\.rs$|^LICENSE$' || true; } | hash_of_files)
     say "$others-$programs"
 }
