@@ -1,7 +1,7 @@
 //! The output of `crm_mon --output-as=xml`.
 
-use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
+use quick_xml::{Reader, XmlVersion};
 
 /// Maximum size of the output, in bytes: a cluster of 32 hosts with 1000 zones has less than 2 MB.
 const MAX_BYTES: usize = 16 << 20;
@@ -263,9 +263,8 @@ fn is_true(start: &BytesStart<'_>, key: &str) -> Result<bool, BadView> {
 /// Returns the value of an attribute.
 pub(crate) fn value(start: &BytesStart<'_>, key: &str) -> Result<Option<String>, BadView> {
     let found = start.try_get_attribute(key)?;
-    Ok(found
-        .map(|found| found.unescape_value().map(std::borrow::Cow::into_owned))
-        .transpose()?)
+    let value = found.map(|found| found.normalized_value(XmlVersion::Implicit1_0));
+    Ok(value.transpose()?.map(std::borrow::Cow::into_owned))
 }
 
 #[cfg(test)]

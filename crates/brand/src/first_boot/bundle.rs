@@ -4,8 +4,8 @@
 //! its path. The input may be hostile, so its size, depth and number of elements are bounded, and
 //! only the five entities of XML itself are allowed.
 
-use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
+use quick_xml::{Reader, XmlVersion};
 
 /// Maximum size of a profile, in bytes.
 pub(super) const MAX_BYTES: u64 = 1 << 20;
@@ -209,7 +209,7 @@ fn required(start: &BytesStart<'_>, wanted: &str) -> Result<String, Problem> {
         // The message of the parser has positions and no values.
         let attribute = attribute.map_err(|error| error.to_string())?;
         if attribute.key.as_ref() == wanted.as_bytes() {
-            let value = attribute.unescape_value();
+            let value = attribute.normalized_value(XmlVersion::Implicit1_0);
             let value = value.map_err(|_| format!("{element}: {wanted}: an unknown entity"))?;
             return Ok(value.into_owned());
         }

@@ -24,6 +24,7 @@ use quick_xml::Reader;
 use quick_xml::escape::escape;
 use quick_xml::events::{BytesStart, Event};
 
+use super::read::value_of;
 use super::{MAX_SIZE, parse_any, read_bounded, render};
 use crate::atomic::{self, Durability};
 use crate::{Damage, Error};
@@ -238,11 +239,11 @@ fn word(start: &BytesStart, name: &'static str) -> Result<String, Damage> {
         if attribute.key.as_ref() != name.as_bytes() {
             continue;
         }
-        let value = attribute.unescape_value()?;
+        let value = value_of(&attribute)?;
         if value.len() > MAX_WORD || value.chars().any(char::is_control) {
             return Err(Damage::Word(name));
         }
-        return Ok(value.into_owned());
+        return Ok(value);
     }
     Ok(String::new())
 }

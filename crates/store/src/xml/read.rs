@@ -6,6 +6,8 @@ use model::config::{Resource, Value};
 use model::table::{self, IGNORED_ELEMENTS, Kind, PropertySpec, RESOURCES, ResourceSpec, Xml};
 use model::{Config, ZoneName, verify};
 use quick_xml::Reader;
+use quick_xml::escape::unescape;
+use quick_xml::events::attributes::Attribute;
 use quick_xml::events::{BytesStart, Event};
 
 use crate::{Damage, Error, Part};
@@ -321,10 +323,17 @@ fn attributes(start: &BytesStart) -> Result<Vec<(String, String)>, Damage> {
     for attribute in start.attributes() {
         let attribute = attribute?;
         let name = String::from_utf8_lossy(attribute.key.as_ref()).into_owned();
-        let value = attribute.unescape_value()?;
-        pairs.push((name, value.into_owned()));
+        pairs.push((name, value_of(&attribute)?));
     }
     Ok(pairs)
+}
+
+/// Returns the value of an attribute with its entities resolved. Unlike XML's normalization this
+/// keeps tabs and line ends, which the writer does not replace by character references.
+pub(super) fn value_of(attribute: &Attribute) -> Result<String, Damage> {
+    let raw = str::from_utf8(&attribute.value).map_err(|_| Damage::NotUtf8)?;
+    let value = unescape(raw).map_err(quick_xml::Error::from)?;
+    Ok(value.into_owned())
 }
 
 fn unknown(part: Part, name: &[u8]) -> Damage {

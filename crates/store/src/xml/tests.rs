@@ -151,6 +151,18 @@ fn entities_are_not_expanded() {
     );
 }
 
+/// With a search of all earlier names for each name (RUSTSEC-2026-0194), this test takes minutes.
+#[test]
+fn an_element_with_many_attributes_is_refused() {
+    let many: String = (0..100_000)
+        .map(|number| format!(" a{number}=''"))
+        .collect();
+    let error = read(&format!("<zone name='web1'{many}/>")).unwrap_err();
+    assert!(error.contains("unknown attribute of zone: 'a0'"), "{error}");
+    let error = read(&format!("<zone name='web1'{many} a7=''/>")).unwrap_err();
+    assert!(error.contains("duplicated attribute"), "{error}");
+}
+
 #[test]
 fn sizes_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
