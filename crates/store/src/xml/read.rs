@@ -331,7 +331,7 @@ fn attributes(start: &BytesStart) -> Result<Vec<(String, String)>, Damage> {
 /// Returns the value of an attribute with its entities resolved. Unlike XML's normalization this
 /// keeps tabs and line ends, which the writer does not replace by character references.
 pub(super) fn value_of(attribute: &Attribute) -> Result<String, Damage> {
-    let raw = str::from_utf8(&attribute.value).map_err(|_| Damage::NotUtf8)?;
+    let raw = std::str::from_utf8(&attribute.value).map_err(|_| Damage::NotUtf8)?;
     let value = unescape(raw).map_err(quick_xml::Error::from)?;
     Ok(value.into_owned())
 }
