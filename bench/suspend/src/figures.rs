@@ -58,11 +58,11 @@ impl Row {
         sorted.get(sorted.len() / 2).copied().unwrap_or_default()
     }
 
-    /// Returns the value of the slowest round; for times this is the longest.
+    /// Returns the value of the slowest round; for times and their multiples this is the largest.
     pub fn worst(&self) -> f64 {
         let sorted = self.sorted();
         let worst = match self.unit.as_str() {
-            "ms" => sorted.last(),
+            "ms" | "times" => sorted.last(),
             _ => sorted.first(),
         };
         worst.copied().unwrap_or_default()

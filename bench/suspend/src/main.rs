@@ -3,6 +3,7 @@
 //! program.
 
 mod figures;
+mod incoming;
 mod page;
 mod plot;
 mod zones;

@@ -13,16 +13,23 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::figures::Row;
+use crate::incoming;
 
 /// Memory of the zone, and the filled part of it, in MiB.
-const MEMORY: u64 = 1024;
-const DATA: u64 = 720;
+pub const MEMORY: u64 = 1024;
+pub const DATA: u64 = 720;
 
 /// Timeout of every wait.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The text that the guest prints repeatedly while it runs.
-const TICK: &str = "~tick~";
+pub const TICK: &str = "~tick~";
+
+/// The names of rows that are compared.
+const LAZY_RUNS: &str = "lazy resume, cont to first sign of the guest";
+const EAGER_RUNS: &str = "eager resume, cont to first sign of the guest";
+const QEMU_LOADS: &str = "QEMU's -incoming, start to image read";
+const QEMU_RUNS: &str = "QEMU's -incoming, cont to first sign of the guest";
 
 /// The host on which the zones are created.
 pub struct Place {
@@ -98,7 +105,7 @@ impl Log {
     }
 }
 
-fn wait<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> Result<T> {
+pub fn wait<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> Result<T> {
     let end = Instant::now() + WAIT_TIMEOUT;
     loop {
         if let Some(seen) = seen() {
@@ -147,6 +154,7 @@ pub fn measure(place: &Place, guest: &Path, rounds: usize) -> Result<Vec<Row>> {
         "mkfifo /run/f; setsid sh -c 'exec 3<>/run/f; \
          while :; do echo {TICK}; read -t 0.005 -u 3 x; done' >/dev/ttyS0 2>&1 </dev/null &"
     ))?;
+    let mut theirs = incoming::Guest::start(guest, &place.root)?;
     let mut rows = Vec::new();
     for round in 0..rounds {
         eprintln!("zone, round {}", round + 1);
@@ -158,7 +166,28 @@ pub fn measure(place: &Place, guest: &Path, rounds: usize) -> Result<Vec<Row>> {
             warm(place)?;
             resume(place, name, words, &mut rows)?;
         }
+        // Each guest runs while the other one is measured, and prints its ticks.
+        theirs.save()?;
+        warm(place)?;
+        let times = theirs.resume()?;
+        put(&mut rows, QEMU_LOADS, "ms", millis(times.load));
+        put(&mut rows, QEMU_RUNS, "ms", millis(times.tick));
     }
+    for (ours, name) in [
+        (
+            LAZY_RUNS,
+            "lazy resume / QEMU's -incoming, cont to first sign",
+        ),
+        (
+            EAGER_RUNS,
+            "eager resume / QEMU's -incoming, cont to first sign",
+        ),
+    ] {
+        for (ours, theirs) in pairs(&rows, ours, QEMU_RUNS) {
+            put(&mut rows, name, "times", ours / theirs);
+        }
+    }
+    drop(theirs);
     place.zoneadm(&["-z", "k1", "halt"])?;
     for _ in 0..rounds {
         let began = Instant::now();
@@ -298,6 +327,16 @@ fn fill(path: &Path, size: u64) -> Result<()> {
         }
     }
     Ok(out.flush()?)
+}
+
+/// Returns the values of two rows, of each round.
+fn pairs(rows: &[Row], ours: &str, theirs: &str) -> Vec<(f64, f64)> {
+    let of = |name: &str| rows.iter().find(|row| row.name == name);
+    let (Some(ours), Some(theirs)) = (of(ours), of(theirs)) else {
+        return Vec::new();
+    };
+    let pairs = ours.rounds.iter().zip(&theirs.rounds);
+    pairs.map(|(&ours, &theirs)| (ours, theirs)).collect()
 }
 
 fn put(rows: &mut Vec<Row>, name: &str, unit: &str, value: f64) {
