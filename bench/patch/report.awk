@@ -1,5 +1,6 @@
-# Reads "row DISK ZONES WAY ROUND WALL CPU KIB OTHERS", "point DISK ZONES WAY ROUND K SECONDS"
-# "down ZONES SECONDS GAP", "taken ZONES SECONDS" and "left WHAT"; writes tables, JSON and plots. Of rounds the medians count.
+# Reads "row DISK ZONES WAY ROUND WALL CPU KIB OTHERS", "point DISK ZONES WAY ROUND K SECONDS",
+# "down ZONES SECONDS GAP", "taken ZONES SECONDS" and "left WHAT"; writes tables, JSON and plots. Each
+# figure is the median of the rounds.
 $1 == "load" { load = $2 " " $3 " " $4 }
 $1 == "left" { left = substr($0, 6) }
 $1 == "row" {
