@@ -83,6 +83,16 @@ impl Engine {
     }
 }
 
+/// Adds a value to the row of this name, which is made with the first one.
+pub fn put(rows: &mut Vec<Row>, name: &str, unit: &str, value: f64) {
+    let at = rows.iter().position(|row| row.name == name);
+    let at = at.unwrap_or_else(|| {
+        rows.push(Row::new(name, unit));
+        rows.len() - 1
+    });
+    rows[at].rounds.push(value);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

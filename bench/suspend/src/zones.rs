@@ -5,22 +5,20 @@
 //! console history just before it starts QEMU's processors.
 
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::figures::Row;
+use crate::figures::{Row, put};
 use crate::incoming;
+use crate::place::{Place, Zones, wait};
 
 /// Memory of the zone, and the filled part of it, in MiB.
 pub const MEMORY: u64 = 1024;
 pub const DATA: u64 = 720;
-
-/// Timeout of every wait.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The text that the guest prints repeatedly while it runs.
 pub const TICK: &str = "~tick~";
@@ -31,129 +29,10 @@ const EAGER_RUNS: &str = "eager resume, cont to first sign of the guest";
 const QEMU_LOADS: &str = "QEMU's -incoming, start to image read";
 const QEMU_RUNS: &str = "QEMU's -incoming, cont to first sign of the guest";
 
-/// The host on which the zones are created.
-pub struct Place {
-    pub programs: PathBuf,
-    pub root: PathBuf,
-    pub cgroup: String,
-}
-
-impl Place {
-    fn command(&self, program: &str, words: &[&str]) -> Command {
-        let mut command = Command::new(self.programs.join(program));
-        command
-            .args(words)
-            .env("ZONES_ROOT", &self.root)
-            .env("ZONES_CGROUP", &self.cgroup)
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, program: &str, words: &[&str]) -> Result<Output> {
-        let output = self.command(program, words).output()?;
-        ensure!(
-            output.status.success(),
-            "{program} {words:?}: {}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(output)
-    }
-
-    fn zoneadm(&self, words: &[&str]) -> Result<Output> {
-        self.run("zoneadm", words)
-    }
-
-    fn guest(&self, script: &str) -> Result<Output> {
-        self.run("zlogin", &["-n", "k1", script])
-    }
-
-    fn log(&self, what: &str) -> Log {
-        let path = self.root.join(format!("var/log/zones/k1.{what}"));
-        let from = fs::metadata(&path).map_or(0, |meta| meta.len());
-        Log { path, from }
-    }
-}
-
-/// The lines that are added to a log after a moment.
-struct Log {
-    path: PathBuf,
-    from: u64,
-}
-
-impl Log {
-    fn text(&self) -> String {
-        let mut bytes = Vec::new();
-        // A rotated log starts at zero again.
-        let from = fs::metadata(&self.path).map_or(0, |meta| meta.len().min(self.from));
-        let read = File::open(&self.path).and_then(|mut file| {
-            file.seek(SeekFrom::Start(from))?;
-            file.read_to_end(&mut bytes)
-        });
-        drop(read);
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-
-    /// Waits for a line that contains `what`.
-    fn line(&self, what: &str) -> Result<String> {
-        let text = wait(what, || {
-            let text = self.text();
-            let line = text.lines().find(|line| line.contains(what));
-            line.map(str::to_owned)
-        })?;
-        Ok(text)
-    }
-}
-
-pub fn wait<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> Result<T> {
-    let end = Instant::now() + WAIT_TIMEOUT;
-    loop {
-        if let Some(seen) = seen() {
-            return Ok(seen);
-        }
-        ensure!(Instant::now() < end, "no {what} within {WAIT_TIMEOUT:?}");
-        std::thread::sleep(Duration::from_micros(200));
-    }
-}
-
-/// Removes the zones when it is dropped.
-struct Zones<'a>(&'a Place);
-
-impl Drop for Zones<'_> {
-    fn drop(&mut self) {
-        for zone in ["k2", "k1"] {
-            for words in [&["halt"][..], &["uninstall", "-F"]] {
-                let words = [&["-z", zone], words].concat();
-                let _ = self.0.command("zoneadm", &words).output();
-            }
-            let words = ["-z", zone, "delete", "-F"];
-            let _ = self.0.command("zonecfg", &words).output();
-        }
-    }
-}
-
 /// Runs all measurements `rounds` times; `guest` is the root of a small system.
 pub fn measure(place: &Place, guest: &Path, rounds: usize) -> Result<Vec<Row>> {
-    fs::create_dir_all(&place.root)?;
-    fill(&guest.join("data"), DATA << 20)?;
     let _zones = Zones(place);
-    let commands = format!(
-        "create -t SYSsolaris-kz; remove -F anet; set bootargs=\"mitigations=off loglevel=3\"; \
-         select capped-memory; set physical={MEMORY}m; end; \
-         select virtual-cpu; set ncpus=1; end"
-    );
-    place.run("zonecfg", &["-z", "k1", &commands])?;
-    let from = guest.to_str().context("a path that is no UTF-8")?;
-    let size = format!("install-size={}M", DATA + 256);
-    place.zoneadm(&["-z", "k1", "install", "-d", from, "-x", &size])?;
-    place.zoneadm(&["-z", "k1", "boot"])?;
-    wait("agent in the guest", || place.guest("true").ok())?;
-    // The content of the file stays in the guest's page cache.
-    place.guest("cat /data >/dev/null")?;
-    place.guest(&format!(
-        "mkfifo /run/f; setsid sh -c 'exec 3<>/run/f; \
-         while :; do echo {TICK}; read -t 0.005 -u 3 x; done' >/dev/ttyS0 2>&1 </dev/null &"
-    ))?;
+    boot(place, guest, DATA)?;
     let mut theirs = incoming::Guest::start(guest, &place.root)?;
     let mut rows = Vec::new();
     for round in 0..rounds {
@@ -197,6 +76,31 @@ pub fn measure(place: &Place, guest: &Path, rounds: usize) -> Result<Vec<Row>> {
         place.run("zonecfg", &["-z", "k2", "delete", "-F"])?;
     }
     Ok(rows)
+}
+
+/// Installs and boots the zone k1 of a host from the root `guest`. The guest has `data` MiB of a file in
+/// its memory, and prints ticks.
+pub fn boot(place: &Place, guest: &Path, data: u64) -> Result<()> {
+    fs::create_dir_all(&place.root)?;
+    fill(&guest.join("data"), data << 20)?;
+    let commands = format!(
+        "create -t SYSsolaris-kz; remove -F anet; set bootargs=\"mitigations=off loglevel=3\"; \
+         select capped-memory; set physical={MEMORY}m; end; \
+         select virtual-cpu; set ncpus=1; end"
+    );
+    place.run("zonecfg", &["-z", "k1", &commands])?;
+    let from = guest.to_str().context("a path that is no UTF-8")?;
+    let size = format!("install-size={}M", data + 256);
+    place.zoneadm(&["-z", "k1", "install", "-d", from, "-x", &size])?;
+    place.zoneadm(&["-z", "k1", "boot"])?;
+    wait("agent in the guest", || place.guest("true").ok())?;
+    // The content of the file stays in the guest's page cache.
+    place.guest("cat /data >/dev/null")?;
+    place.guest(&format!(
+        "mkfifo /run/f; setsid sh -c 'exec 3<>/run/f; \
+         while :; do echo {TICK}; read -t 0.005 -u 3 x; done' >/dev/ttyS0 2>&1 </dev/null &"
+    ))?;
+    Ok(())
 }
 
 fn suspend(place: &Place, rows: &mut Vec<Row>) -> Result<()> {
@@ -339,16 +243,7 @@ fn pairs(rows: &[Row], ours: &str, theirs: &str) -> Vec<(f64, f64)> {
     pairs.map(|(&ours, &theirs)| (ours, theirs)).collect()
 }
 
-fn put(rows: &mut Vec<Row>, name: &str, unit: &str, value: f64) {
-    let at = rows.iter().position(|row| row.name == name);
-    let at = at.unwrap_or_else(|| {
-        rows.push(Row::new(name, unit));
-        rows.len() - 1
-    });
-    rows[at].rounds.push(value);
-}
-
-fn millis(took: Duration) -> f64 {
+pub fn millis(took: Duration) -> f64 {
     took.as_secs_f64() * 1e3
 }
 
