@@ -96,16 +96,7 @@ impl Tree {
         } else {
             name
         };
-        // EAGAIN means that a file on the host was renamed during the path lookup. It says nothing
-        // about the name, so the lookup is repeated, up to a maximum number of times.
-        for _ in 0..32 {
-            let opened =
-                rustix::fs::openat2(&self.root, name, flags | OFlags::CLOEXEC, mode, RESOLVE);
-            if opened.as_ref().err() != Some(&Errno::AGAIN) {
-                return opened;
-            }
-        }
-        Err(Errno::AGAIN)
+        sys::root::openat2(&self.root, name, flags, mode, RESOLVE)
     }
 
     /// Opens the parent directory of `name`. Also returns the last component.

@@ -21,7 +21,7 @@ use brand::Platform;
 use limits::devices::{self, Device, Kind};
 use model::config::IpType;
 use model::plan::DeviceNode;
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
 use store::index::IDS_PER_ZONE;
 
 /// The folder of the host's devices.
@@ -226,7 +226,7 @@ fn open(dev: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Option<OwnedFd> {
         path
     };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
-    openat2(dev, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve).ok()
+    sys::root::openat2(dev, path, flags, Mode::empty(), resolve).ok()
 }
 
 /// Returns true if a name matches a pattern of `*`, `?` and `[...]`, as in a shell. `[!a-c]`

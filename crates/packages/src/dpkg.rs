@@ -54,8 +54,7 @@ impl Dpkg {
             rustix::fs::open(root, flags, Mode::empty()).map_err(|errno| io(root, errno))?;
         // Symbolic links on the path belong to the system (for example a /var on another disk).
         // They are resolved below its root.
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let dir = match rustix::fs::openat2(root_fd, DIR, flags, Mode::empty(), resolve) {
+        let dir = match sys::root::open(root_fd, DIR, flags) {
             Ok(dir) => dir,
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
             Err(errno) => return Err(io(&path, errno)),

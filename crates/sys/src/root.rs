@@ -10,6 +10,10 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+/// Maximum number of lookups of one path. Boots of many zones mount and rename all the time, but one
+/// lookup takes some microseconds.
+const MAX_LOOKUPS: u32 = 1000;
+
 /// Opens `path`, which may begin with a `/`, in the root. An empty path opens the root itself. The
 /// descriptor is closed on exec. A pipe or terminal does not block the open.
 ///
@@ -26,7 +30,32 @@ pub fn open(root: impl AsFd, path: impl AsRef<Path>, flags: OFlags) -> Result<Ow
         flags |= OFlags::NONBLOCK | OFlags::NOCTTY;
     }
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    rustix::fs::openat2(root, path, flags, Mode::empty(), resolve)
+    openat2(root, path, flags, Mode::empty(), resolve)
+}
+
+/// Opens `path` relative to `folder`, as openat2(2) does. The descriptor is closed on exec.
+///
+/// With `RESOLVE_IN_ROOT` or `RESOLVE_BENEATH`, the kernel refuses a path with `..`, or with a link
+/// that contains it, if anything is renamed or mounted on the host during the lookup (EAGAIN). This
+/// says nothing about the path, so the lookup is repeated, up to [`MAX_LOOKUPS`] times.
+///
+/// # Errors
+/// Fails with the error of openat2(2).
+pub fn openat2(
+    folder: impl AsFd,
+    path: impl AsRef<Path>,
+    flags: OFlags,
+    mode: Mode,
+    resolve: ResolveFlags,
+) -> Result<OwnedFd, Errno> {
+    let (folder, path) = (folder.as_fd(), path.as_ref());
+    for _ in 1..MAX_LOOKUPS {
+        match rustix::fs::openat2(folder, path, flags | OFlags::CLOEXEC, mode, resolve) {
+            Err(Errno::AGAIN) => {}
+            opened => return opened,
+        }
+    }
+    rustix::fs::openat2(folder, path, flags | OFlags::CLOEXEC, mode, resolve)
 }
 
 /// Opens a regular file for reading. Returns `None` if the path does not exist or is another kind
@@ -90,6 +119,27 @@ mod tests {
         }
         symlink("up", at.join("secret")).unwrap();
         assert_eq!(file(&root, "up").unwrap_err(), Errno::LOOP);
+    }
+
+    #[test]
+    fn renames_on_the_host_do_not_disturb_a_lookup() {
+        let (dir, root) = tree();
+        let long = format!("{}etc/name", "etc/../".repeat(100));
+        symlink(&long, dir.path().join("root/link")).unwrap();
+        let names = ["one", "two"].map(|name| dir.path().join(name));
+        std::fs::write(&names[0], "").unwrap();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::fs::rename(&names[0], &names[1]).unwrap();
+                    std::fs::rename(&names[1], &names[0]).unwrap();
+                }
+            });
+            let failed = (0..5000).find_map(|_| open(&root, "link", OFlags::PATH).err());
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(failed, None);
+        });
     }
 
     #[test]

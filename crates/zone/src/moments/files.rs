@@ -180,9 +180,7 @@ fn of_stat(name: Vec<u8>, stat: &Stat, target: Option<Vec<u8>>) -> Item {
 
 /// Fails if a root has nothing at a path. Follows no link.
 pub(super) fn must_exist(root: &OwnedFd, when: &When, path: &Path) -> Result<(), Error> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let resolve = rustix::fs::ResolveFlags::IN_ROOT | rustix::fs::ResolveFlags::NO_MAGICLINKS;
-    let opened = rustix::fs::openat2(root, path, flags, rustix::fs::Mode::empty(), resolve);
+    let opened = sys::root::open(root, path, OFlags::PATH | OFlags::NOFOLLOW);
     let opened = opened.and_then(|file| fstat(&file));
     opened.map(drop).map_err(failed(when, path))
 }
