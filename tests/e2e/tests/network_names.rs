@@ -148,6 +148,27 @@ fn a_killed_resolver_comes_back_without_a_command() {
 }
 
 #[test]
+fn a_resolver_that_ended_unseen_comes_back() {
+    if !has_dnsmasq() {
+        return;
+    }
+    let Some(world) = World::new() else { return };
+    world.boot("web", AUTO);
+    let host = &world.host;
+    let (pid, _) = resolver().expect("a resolver");
+    // Nobody waits for the end of the resolver.
+    host.kill(host.zoneadmd("web").expect("a zoneadmd"));
+    host.kill(pid);
+    wait_for("another zoneadmd", || {
+        let _ = host.rows();
+        host.zoneadmd("web")
+    });
+    wait_for("a new resolver", || {
+        resolver().filter(|(new, _)| *new != pid)
+    });
+}
+
+#[test]
 fn a_zone_reads_the_names_of_its_own_root_and_other_names_from_the_host() {
     if !has_dnsmasq() {
         return;

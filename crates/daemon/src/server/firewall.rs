@@ -5,7 +5,8 @@ use std::time::Instant;
 use host::flatten;
 use net::host_side::Needs;
 use net::watch::Watch;
-use subject::network::{Records, resolver};
+use subject::network::Records;
+use subject::network::resolver::{self, Watched};
 
 use super::Server;
 use super::wait::{Source, Woken};
@@ -60,11 +61,33 @@ impl Server<'_> {
                     self.log(&format!("WARNING: {remark}"));
                 }
             }
-            Err(why) => self.log(&format!(
-                "WARNING: could not restore rules for zones in the host's firewall: {}",
-                flatten(&why)
-            )),
+            Err(why) => {
+                self.log(&format!(
+                    "WARNING: could not restore rules for zones in the host's firewall: {}",
+                    flatten(&why)
+                ));
+                return;
+            }
         }
-        self.resolver = resolver::watch();
+        self.watch_resolver();
+    }
+
+    /// Watches the resolver of zones. If it has ended before it could be watched, and the zone needs
+    /// it, a check is planned, which restores it.
+    pub(super) fn watch_resolver(&mut self) {
+        let Some(watch) = &mut self.firewall else {
+            return;
+        };
+        self.resolver = match resolver::watch() {
+            Watched::Up(resolver) => Some(resolver),
+            Watched::Lost => {
+                let record = Records::of(&self.host.root).load(self.zone).ok().flatten();
+                if record.is_some_and(|record| Needs::of_record(&record).has_pool()) {
+                    watch.plan_check(Instant::now());
+                }
+                None
+            }
+            Watched::Down => None,
+        };
     }
 }

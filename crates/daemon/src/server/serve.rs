@@ -1,7 +1,6 @@
 //! The main loop of zoneadmd: waits, and handles each source that has data.
 
 use store::lock::{self, Wait};
-use subject::network::resolver;
 
 use super::Server;
 use super::wait::Source;
@@ -15,7 +14,7 @@ impl Server<'_> {
     pub(crate) fn serve(mut self) -> Result<(), Error> {
         self.rctls = Some(Rctls::new(&self.platform.cgroups));
         self.firewall = self.watch_rules();
-        self.resolver = self.firewall.as_ref().and_then(|_| resolver::watch());
+        self.watch_resolver();
         // The boot has been answered: no command waits while these sockets close.
         self.platform.announced.clear();
         // zoneadmd mostly waits from here on, so it releases memory. An error does no harm.

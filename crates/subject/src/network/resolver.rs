@@ -87,14 +87,29 @@ fn parent_of(pid: i32) -> Option<i32> {
     line.trim().parse().ok()
 }
 
-/// Returns a pidfd of the resolver in the calling thread's network namespace; `None` if it does not
-/// run.
+/// The resolver in a network namespace, for a process that waits for its end.
+#[derive(Debug)]
+pub enum Watched {
+    /// A pidfd of the resolver.
+    Up(OwnedFd),
+    /// The resolver has ended.
+    Lost,
+    /// The resolver was not started.
+    Down,
+}
+
+/// Returns the resolver of the calling thread's network namespace.
 #[must_use]
-pub fn watch() -> Option<OwnedFd> {
-    let State::Up(pid) = state(&folder_here().ok()?) else {
-        return None;
+pub fn watch() -> Watched {
+    let state = folder_here().map_or(State::Down, |folder| state(&folder));
+    let pid = match state {
+        State::Up(pid) => Pid::from_raw(pid),
+        State::Lost => return Watched::Lost,
+        State::Down => return Watched::Down,
     };
-    pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
+    // A process that has ended since it was found has no pidfd.
+    let opened = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    opened.map_or(Watched::Lost, Watched::Up)
 }
 
 /// Returns the addresses at which a zone asks the resolver, IPv4 first, if the resolver runs or the
