@@ -13,6 +13,9 @@ use crate::snapshot::mended;
 use host::flatten;
 use kernelzone::live_snapshot::LEAST_MERGED;
 
+/// The message after a merge.
+const MERGED: &str = "the files below its disks were merged";
+
 impl Server<'_> {
     /// Begins a merge, or completes it once QEMU has done it. Returns the bytes that are done and the
     /// bytes in all; `None` after the end, and if there is nothing to merge. After an error no merge
@@ -42,7 +45,7 @@ impl Server<'_> {
             Merging::Complete => {
                 merge::end(monitor).map_err(MachineError::from)?;
                 mended(monitor, &zonepath)?;
-                self.log("the files below its disks were merged");
+                self.log(MERGED);
                 Ok(None)
             }
             Merging::No => {
@@ -68,10 +71,16 @@ impl Server<'_> {
         let Ok(monitor) = self.disk_monitor() else {
             return;
         };
+        let state = merge::state(monitor);
+        if matches!(state, Ok(Merging::No)) {
+            return;
+        }
         // If QEMU refuses, the operation reports its own error.
-        if !matches!(merge::state(monitor), Ok(Merging::No)) {
-            let _ = merge::end(monitor);
-            let _ = mended(monitor, &zonepath);
+        let _ = merge::end(monitor);
+        let _ = mended(monitor, &zonepath);
+        // QEMU was done just before it was told to stop.
+        if matches!(state, Ok(Merging::Complete)) {
+            self.log(MERGED);
         }
     }
 
