@@ -4,6 +4,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Gid, Mode, Uid, fchmod, fchown};
+use rustix::io::Errno;
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use sys::mount::Extent;
@@ -52,11 +53,27 @@ pub fn kept(init: BorrowedFd<'_>) -> Option<(OwnedFd, OwnedFd)> {
     Some((controller, terminal))
 }
 
+/// Returns the error of a host whose terminals are all in use.
+fn all_in_use() -> Box<dyn std::error::Error + Send + Sync> {
+    let limit = std::fs::read_to_string("/proc/sys/kernel/pty/max").unwrap_or_default();
+    format!(
+        "all terminals of the host are in use (kernel.pty.max is {}), and each running zone needs \
+         one for its console: raise the limit with sysctl -w kernel.pty.max=NUMBER",
+        limit.trim()
+    )
+    .into()
+}
+
 impl Console {
-    /// Makes a console that belongs to the zone's root, who has the id `first_id` on the host.
+    /// Makes a console that belongs to the zone's root, who has the id `first_id` on the host. Fails if
+    /// all terminals of the host are in use, with the setting that limits their number.
     pub fn new(first_id: u32) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-        let controller = openpt(flags)?;
+        let controller = openpt(flags).map_err(|errno| match errno {
+            // openpt(3) calls it so; the kernel's own error is ENOSPC.
+            Errno::AGAIN | Errno::NOSPC => all_in_use(),
+            other => other.into(),
+        })?;
         unlockpt(&controller)?;
         let terminal = ioctl_tiocgptpeer(&controller, flags)?;
         fchown(
