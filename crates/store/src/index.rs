@@ -41,6 +41,9 @@ const MAX_SIZE: u64 = 64 << 20;
 /// The index format that this program writes. An index without a format line has format 1.
 const FORMAT: u64 = 1;
 
+/// Usual length of a line in bytes, from which the number of lines is estimated.
+const USUAL_LINE: usize = 64;
+
 const HEADER: &str = "# Zones of this host: name:state:zonepath:uuid:slot\n# Written by zonecfg and zoneadm; change it with them.\n";
 
 /// The entry of a zone in the index.
@@ -111,9 +114,11 @@ impl Index {
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
         format::check_lines(path, text, FORMAT)?;
         let mut index = Self::default();
-        let mut names = HashSet::new();
+        let expected = text.len() / USUAL_LINE;
+        index.entries.reserve(expected);
+        let mut names = HashSet::with_capacity(expected);
         // The line number of each used slot.
-        let mut slots: HashMap<u32, usize> = HashMap::new();
+        let mut slots: HashMap<u32, usize> = HashMap::with_capacity(expected);
         for (number, line) in text.lines().enumerate() {
             if let Some(pending) = Pending::parse(line) {
                 index.pending.push(pending);
@@ -133,7 +138,7 @@ impl Index {
             let Some(entry) = parse_line(line).map_err(damaged)? else {
                 continue;
             };
-            if !names.insert(entry.name.clone()) {
+            if !names.insert(line.split(':').next()) {
                 return Err(damaged(Damage::SecondZone(entry.name)));
             }
             // The processes of two zones with the same ids could read and kill each other.
@@ -220,6 +225,15 @@ impl Index {
         }
     }
 
+    /// Returns true if no two entries have the same name or the same slot.
+    fn is_unique(&self) -> bool {
+        let mut names = HashSet::with_capacity(self.entries.len());
+        let mut slots = HashSet::with_capacity(self.entries.len());
+        self.entries.iter().all(|entry| {
+            names.insert(&entry.name) && !entry.slot.is_some_and(|slot| !slots.insert(slot))
+        })
+    }
+
     /// Returns the text of the whole index.
     #[must_use]
     pub fn render(&self) -> String {
@@ -283,18 +297,38 @@ pub fn update<T, E: From<Error>>(
     if index != before {
         let path = root.index();
         let text = index.render();
-        check_readable(&index, &text, &path)?;
+        check_readable(&before, &index, &path)?;
         atomic::write(&path, text.as_bytes(), 0o644)?;
     }
     Ok(result)
 }
 
-/// Fails if the text would be read back differently. A zonepath that a line cannot hold must not
-/// become a line of its own.
-fn check_readable(index: &Index, text: &str, path: &Path) -> Result<(), Error> {
-    let why = match Index::parse(text, path) {
-        Ok(read) if read.entries == index.entries && read.pending == index.pending => return Ok(()),
-        Ok(_) => "an entry would be read as another".to_owned(),
+/// Fails if the index would be read back differently. A zonepath that a line cannot hold must not
+/// become a line of its own. Of the entries, only those that differ from `before`, which was read, are
+/// rendered and read back: a host can have thousands.
+fn check_readable(before: &Index, index: &Index, path: &Path) -> Result<(), Error> {
+    let read: HashMap<&ZoneName, &Entry> = before
+        .entries
+        .iter()
+        .map(|entry| (&entry.name, entry))
+        .collect();
+    let entries = index.entries.iter();
+    let changed = Index {
+        comments: index.comments.clone(),
+        entries: entries
+            .filter(|entry| read.get(&entry.name) != Some(entry))
+            .cloned()
+            .collect(),
+        pending: index.pending.clone(),
+    };
+    let why = match Index::parse(&changed.render(), path) {
+        Ok(read) if read.entries != changed.entries || read.pending != changed.pending => {
+            "an entry would be read as another".to_owned()
+        }
+        Ok(_) if !index.is_unique() => {
+            "two entries would have the same name or the same ids".to_owned()
+        }
+        Ok(_) => return Ok(()),
         Err(error) => format!("it could not be read back: {error}"),
     };
     Err(Error::file("write", path)(std::io::Error::new(

@@ -160,6 +160,32 @@ fn entries_that_could_not_be_read_back_are_not_written() {
     }
 }
 
+#[test]
+fn a_name_or_slot_of_an_unchanged_entry_is_not_given_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = Root::new(dir.path());
+    let slot = |name, slot| Entry {
+        slot: Some(slot),
+        ..entry(name, "/z")
+    };
+    let put = |entry: Entry| {
+        update::<_, Error>(&root, |index| {
+            index.put(entry);
+            Ok(())
+        })
+    };
+    put(slot("web", 3)).unwrap();
+    put(slot("db", 4)).unwrap();
+    let before = fs::read(root.index()).unwrap();
+    let (web, db): (ZoneName, ZoneName) = ("web".parse().unwrap(), "db".parse().unwrap());
+    let renamed = update(&root, |index| index.rename(&web, db.clone()));
+    for refused in [put(slot("mail", 3)), renamed] {
+        let error = refused.unwrap_err().to_string();
+        assert!(error.starts_with("cannot write"), "{error}");
+        assert_eq!(fs::read(root.index()).unwrap(), before);
+    }
+}
+
 fn any_state() -> impl Strategy<Value = State> {
     prop_oneof![
         Just(State::Configured),
@@ -202,6 +228,18 @@ proptest::proptest! {
         }
         let read = Index::parse(&index.render(), Path::new("index")).unwrap();
         proptest::prop_assert_eq!(read.entries, index.entries);
+    }
+
+    // So an entry that was read need not be checked when it is written again.
+    #[test]
+    fn an_entry_that_was_read_reads_back(
+        lines in proptest::collection::vec("[a-z#]{1,3}:(configured|installed):[ -~\\t\\r]{0,12}(:[0-9:\"]{0,4})?", 0..5),
+    ) {
+        let path = Path::new("index");
+        if let Ok(index) = Index::parse(&lines.join("\n"), path) {
+            let read = Index::parse(&index.render(), path).unwrap();
+            proptest::prop_assert_eq!(read.entries, index.entries);
+        }
     }
 }
 
