@@ -230,7 +230,7 @@ impl Index {
         let mut names = HashSet::with_capacity(self.entries.len());
         let mut slots = HashSet::with_capacity(self.entries.len());
         self.entries.iter().all(|entry| {
-            names.insert(&entry.name) && !entry.slot.is_some_and(|slot| !slots.insert(slot))
+            names.insert(&entry.name) && entry.slot.is_none_or(|slot| slots.insert(slot))
         })
     }
 
