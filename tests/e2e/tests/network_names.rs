@@ -156,7 +156,7 @@ fn a_resolver_that_ended_unseen_comes_back() {
     world.boot("web", AUTO);
     let host = &world.host;
     let (pid, _) = resolver().expect("a resolver");
-    // Nobody waits for the end of the resolver.
+    // Without a zoneadmd, no process waits for the end of the resolver.
     host.kill(host.zoneadmd("web").expect("a zoneadmd"));
     host.kill(pid);
     wait_for("another zoneadmd", || {
