@@ -76,10 +76,10 @@ impl Server<'_> {
             return;
         }
         // If QEMU refuses, the operation reports its own error.
-        let _ = merge::end(monitor);
-        let _ = mended(monitor, &zonepath);
+        let ended = merge::end(monitor).is_ok();
+        let mended = mended(monitor, &zonepath).is_ok();
         // QEMU was done just before it was told to stop.
-        if matches!(state, Ok(Merging::Complete)) {
+        if matches!(state, Ok(Merging::Complete)) && ended && mended {
             self.log(MERGED);
         }
     }

@@ -66,6 +66,10 @@ impl Server<'_> {
                     "WARNING: could not restore rules for zones in the host's firewall: {}",
                     flatten(&why)
                 ));
+                // A planned check would fail and warn again and again.
+                if let Watched::Up(resolver) = resolver::watch() {
+                    self.resolver = Some(resolver);
+                }
                 return;
             }
         }

@@ -18,6 +18,7 @@ use limits::Base;
 use model::plan::network::{Published, Transport};
 use net::Record;
 use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 use store::atomic::{self, Durability};
 use sys::process::{Executable, Program};
@@ -94,7 +95,7 @@ pub enum Watched {
     Up(OwnedFd),
     /// The resolver has ended.
     Lost,
-    /// The resolver was not started.
+    /// The resolver was not started, or cannot be watched.
     Down,
 }
 
@@ -105,11 +106,14 @@ pub fn watch() -> Watched {
     let pid = match state {
         State::Up(pid) => Pid::from_raw(pid),
         State::Lost => return Watched::Lost,
-        State::Down => return Watched::Down,
+        State::Down => None,
     };
-    // A process that has ended since it was found has no pidfd.
-    let opened = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    opened.map_or(Watched::Lost, Watched::Up)
+    match pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
+        Some(Ok(resolver)) => Watched::Up(resolver),
+        // The resolver has ended since it was found.
+        Some(Err(Errno::SRCH)) => Watched::Lost,
+        Some(Err(_)) | None => Watched::Down,
+    }
 }
 
 /// Returns the addresses at which a zone asks the resolver, IPv4 first, if the resolver runs or the
