@@ -304,10 +304,10 @@ pub fn update<T, E: From<Error>>(
 }
 
 /// Fails if the index would be read back differently. A zonepath that a line cannot hold must not
-/// become a line of its own. Of the entries, only those that differ from `before`, which was read, are
-/// rendered and read back: a host can have thousands.
+/// become a line of its own. An entry of `before` was read from the file, so it is not read back again if
+/// it is unchanged: a host can have thousands of zones.
 fn check_readable(before: &Index, index: &Index, path: &Path) -> Result<(), Error> {
-    let read: HashMap<&ZoneName, &Entry> = before
+    let known: HashMap<&ZoneName, &Entry> = before
         .entries
         .iter()
         .map(|entry| (&entry.name, entry))
@@ -316,7 +316,7 @@ fn check_readable(before: &Index, index: &Index, path: &Path) -> Result<(), Erro
     let changed = Index {
         comments: index.comments.clone(),
         entries: entries
-            .filter(|entry| read.get(&entry.name) != Some(entry))
+            .filter(|entry| known.get(&entry.name) != Some(entry))
             .cloned()
             .collect(),
         pending: index.pending.clone(),
