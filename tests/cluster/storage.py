@@ -80,6 +80,9 @@ def storage_resource(world):
     create(world, MOUNTED)
     world.hosts.execute("host1", "crm_resource --move -r store -N host1")
     wait_located(world, "store", "host1")
+    # The resource is located on a host as soon as its start begins.
+    is_mounted = f"mountpoint /zones/{ZONE} || :"
+    wait_for("store is mounted", lambda: " is a mountpoint" in world.hosts.execute("host1", is_mounted))
     world.hosts.execute("host1", "crm_resource --clear -r store")
     command(world, f"add -s store -H host1,host2 {ZONE}")
     wait_on(world, "host1")
