@@ -1,10 +1,12 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # check and the files that it sources share variables
-# Sourced by check: with --again, runs each test that failed once more, alone.
+# Sourced by check: with --again, runs each test that failed once more, alone. A stage whose last run
+# failed on the same files is not repeated as a whole.
 
 # More failures in a stage than this are a defect of the commit, not of single tests.
 readonly MAX_RUN_AGAIN=10
 # The most that one test may take when it runs again, in seconds.
 readonly AGAIN_TIMEOUT=300
+readonly LONG_AGAIN_TIMEOUT=1200
 
 # failed_tests LOG: prints "PROGRAM TEST" for each test that failed, and "PROGRAM ?" for a program
 # that ended without a list of its failures. PROGRAM is a path, or "doc-tests".
@@ -53,7 +55,9 @@ package_of() {
 # run_again STAGE [PREFIX]: runs the tests that failed in the stage once more, each alone, by the
 # command PREFIX. Fails unless all passed. The lines that begin with "flaky" are for run_stage.
 run_again() {
-    local log=$logs/$1.log again=$logs/$1.again prefix=${2-} failures program name short folder status=0
+    local log=$logs/$1.log again=$logs/$1.again prefix=${2-} failures program name short folder status=0 timeout
+    timeout=${ZONES_TEST_LONG:+$LONG_AGAIN_TIMEOUT}
+    timeout=${timeout:-$AGAIN_TIMEOUT}
     [ -n "${CHECK_AGAIN-}" ] || return 1
     mapfile -t failures < <(failed_tests "$log")
     [ ${#failures[@]} -gt 0 ] || return 1
@@ -73,7 +77,7 @@ run_again() {
         say "again: $short"
         program=$(realpath "$program")
         # shellcheck disable=SC2086 # A word or none.
-        (cd "$folder" && CARGO_MANIFEST_DIR=$folder $prefix timeout "$AGAIN_TIMEOUT" \
+        (cd "$folder" && CARGO_MANIFEST_DIR=$folder $prefix timeout "$timeout" \
             "$program" --exact "$name" --show-output) >"$again" 2>&1 || true
         # Marked lines: the results of the first run are those that are counted.
         sed 's/^/again| /' "$again"
@@ -86,4 +90,27 @@ run_again() {
         fi
     done
     return "$status"
+}
+
+# may_resume STAGE: succeeds if only the failed tests of the stage are to run: its last run with --long
+# ended by itself, failed because of tests, and was on the files that are there now.
+may_resume() {
+    local status
+    [ -n "${CHECK_AGAIN-}" ] && [ -n "${hash_of_rest-}" ] && [[ $1 = @(unit|e2e) ]] || return
+    # The result was kept after the last run: a run without --long keeps none.
+    [ "$(state_of "$1")" = failed ] && [ "$results/$1" -nt "$logs/$1.done" ] || return
+    read -r status _ <"$logs/$1.done" && [[ $status != @(0|124|137) ]] && [ -n "$(failed_tests "$logs/$1.log")" ]
+}
+
+# resume_stage STAGE LOG: runs the tests that failed in LOG, the output of the last run. Prints it,
+# too, as the results of the other tests count.
+resume_stage() {
+    local prefix=''
+    case $1 in
+    unit) prefix=as_user ;;
+    e2e) need_guest ;;
+    esac
+    grep -avE '^(flaky|again)[:|]' "$2"
+    say "again: the tests that failed in the last run, on the same files"
+    run_again "$1" "$prefix"
 }

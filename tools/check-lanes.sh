@@ -177,6 +177,8 @@ keep_result() {
     hash_inputs
     if [ "$inputs" != "$(inputs_of "$lane")" ] && [ "$result" = ok ]; then result=changed; fi
     usual=$(usual_seconds "$lane")
+    # Of both runs, if this one ran only the tests that failed in the one before.
+    if [ -n "${former-}" ]; then seconds=$((seconds + $(kept "$lane" seconds))); fi
     case $result in
     ok | changed) usual=$seconds ;;
     failed) if [ "$seconds" -gt "$usual" ]; then usual=$seconds; fi ;;

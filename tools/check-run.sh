@@ -45,6 +45,11 @@ begin_stage() {
         outcome_note=$why
         return 1
     fi
+    former=
+    if may_resume "$name"; then
+        former=$logs/$name.former
+        mv "$logs/$name.log" "$former"
+    fi
     rm -f "$logs/$name.done"
     perform "$name" "$(stage_seconds "$name")" &
     begun=$!
@@ -68,7 +73,7 @@ perform() {
     began=$(now_ms)
     folder=$(build_folder "$1")
     # It gets time to take down what it made.
-    timeout --kill-after=120 "$2" env ${folder:+CARGO_TARGET_DIR="$folder"} "$stage_program" --run "$1" \
+    timeout --kill-after=120 "$2" env ${folder:+CARGO_TARGET_DIR="$folder"} ${former:+CHECK_FORMER="$former"} "$stage_program" --run "$1" \
         </dev/null >"$log" 2>&1 &
     stage=$!
     # shellcheck disable=SC2064 # This stage.
@@ -89,7 +94,8 @@ processor_seconds() {
 }
 
 # run_stage NAME: runs the stage and prints its result. Sets $outcome to ok, failed, skipped, or
-# cut if the budget ended before the stage, $outcome_seconds, and $outcome_note.
+# cut if the budget ended before the stage, $outcome_seconds, $outcome_note, and $former to the log of
+# the run before if only its failed tests ran.
 run_stage() {
     begin_stage "$1" || return 0
     wait "$begun" || true
