@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # check and the files that it sources share variables
-# Sourced by check: with --again, runs each test that failed once more, alone. A stage whose last run
-# failed on the same files is not repeated as a whole.
+# Sourced by check: with --again, runs each test that failed once more, alone. With --long, check does
+# not repeat the other tests of a stage whose last run failed on the same files.
 
 # More failures in a stage than this are a defect of the commit, not of single tests.
 readonly MAX_RUN_AGAIN=10
-# The most that one test may take when it runs again, in seconds.
+# The most that one test may take when it runs again, in seconds; with --long, a test has more rounds.
 readonly AGAIN_TIMEOUT=300
 readonly LONG_AGAIN_TIMEOUT=1200
 
@@ -81,7 +81,10 @@ run_again() {
             "$program" --exact "$name" --show-output) >"$again" 2>&1 || true
         # Marked lines: the results of the first run are those that are counted.
         sed 's/^/again| /' "$again"
-        if grep -q '^test result: ok\. 1 passed; 0 failed; 0 ignored;' "$again"; then
+        if grep -q '^skipped: ' "$again"; then
+            say "again: $short did not run: $(sed -n 's/^skipped: //p' "$again")"
+            status=1
+        elif grep -q '^test result: ok\. 1 passed; 0 failed; 0 ignored;' "$again"; then
             say "flaky: $short"
             said_first "$log" "${program##*/}" "$name" | sed 's/^/flaky| /'
         else
@@ -102,8 +105,8 @@ may_resume() {
     read -r status _ <"$logs/$1.done" && [[ $status != @(0|124|137) ]] && [ -n "$(failed_tests "$logs/$1.log")" ]
 }
 
-# resume_stage STAGE LOG: runs the tests that failed in LOG, the output of the last run. Prints it,
-# too, as the results of the other tests count.
+# resume_stage STAGE LOG: prints LOG, the output of the last run, whose other results count, and runs
+# the tests that failed in it.
 resume_stage() {
     local prefix=''
     case $1 in

@@ -177,7 +177,7 @@ keep_result() {
     hash_inputs
     if [ "$inputs" != "$(inputs_of "$lane")" ] && [ "$result" = ok ]; then result=changed; fi
     usual=$(usual_seconds "$lane")
-    # Of both runs, if this one ran only the tests that failed in the one before.
+    # If this run had only the tests that failed in the one before, the result has the time of both.
     if [ -n "${former-}" ]; then seconds=$((seconds + $(kept "$lane" seconds))); fi
     case $result in
     ok | changed) usual=$seconds ;;

@@ -37,7 +37,7 @@ watch_program=tools/watch-tests
 # prints the reason, where the stage cannot run.
 begin_stage() {
     local name=$1 why
-    outcome=skipped outcome_seconds=0 outcome_note=
+    outcome=skipped outcome_seconds=0 outcome_note='' former=
     why=$(cannot_run "$name")
     if [ -n "$why" ]; then
         printf '%-9s %10s   %s\n' "$name" skipped "$why"
@@ -45,7 +45,6 @@ begin_stage() {
         outcome_note=$why
         return 1
     fi
-    former=
     if may_resume "$name"; then
         former=$logs/$name.former
         mv "$logs/$name.log" "$former"
