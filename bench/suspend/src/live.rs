@@ -96,10 +96,10 @@ pub fn measure(sides: &Sides, guest: &Path, rounds: usize) -> Result<Vec<Row>> {
     for round in 0..rounds {
         for load in &LOADS {
             eprintln!("live migration, round {}: {}", round + 1, load.name);
-            ours(sides, at, load, &mut rows)?;
+            ours(sides, at, load, &mut rows).context("the zone")?;
             at = 1 - at;
             let scratch = sides.hosts[0].root.join("theirs");
-            theirs(guest, &scratch, load, &mut rows)?;
+            theirs(guest, &scratch, load, &mut rows).context("QEMU's own migration")?;
         }
     }
     Ok(rows)
@@ -124,7 +124,7 @@ sleep 2",
     let began = Instant::now();
     let (ran, silence) = silence_during(&consoles, || here.zoneadm(&words))?;
     let took = began.elapsed();
-    let text = String::from_utf8_lossy(&ran?.stdout).into_owned();
+    let text = String::from_utf8_lossy(&ran.stdout).into_owned();
     let stood = text
         .split("stood still for ")
         .nth(1)
@@ -177,7 +177,6 @@ fn theirs(guest: &Path, scratch: &Path, load: &Load, rows: &mut Vec<Row>) -> Res
         })
     })?;
     let took = began.elapsed();
-    let ended = ended?;
     ensure!(ended["status"] == "completed", "QEMU's own: {ended}");
     let said = ended["downtime"]
         .as_f64()
@@ -200,8 +199,11 @@ fn key(whose: &str, load: &Load, what: &str) -> String {
 }
 
 /// Returns the result of `work`, and the longest time without a tick in the files, until one more tick
-/// has come after its end.
-fn silence_during<T>(consoles: &[PathBuf; 2], work: impl FnOnce() -> T) -> Result<(T, Duration)> {
+/// has come after its end. Fails with the error of `work`, if it has one: then no tick may come any more.
+fn silence_during<T>(
+    consoles: &[PathBuf; 2],
+    work: impl FnOnce() -> Result<T>,
+) -> Result<(T, Duration)> {
     let mut lengths = [0; 2];
     for (length, path) in lengths.iter_mut().zip(consoles) {
         *length = fs::metadata(path).map_or(0, |meta| meta.len());
@@ -211,8 +213,8 @@ fn silence_during<T>(consoles: &[PathBuf; 2], work: impl FnOnce() -> T) -> Resul
         let listener = scope.spawn(|| listen(consoles, lengths, &done));
         let result = work();
         done.store(true, Ordering::Relaxed);
-        let silence = listener.join().ok().context("the listener failed")??;
-        Ok((result, silence))
+        let silence = listener.join().ok().context("the listener failed")?;
+        Ok((result?, silence?))
     })
 }
 
@@ -303,6 +305,7 @@ mod tests {
                 std::thread::sleep(pause / 6);
                 write(&path, b"~tick~\n");
             });
+            Ok(())
         })
         .unwrap();
         fs::remove_dir_all(&folder).unwrap();
