@@ -86,11 +86,11 @@ fn live(options: &Options, ssh: &Path) -> Result<()> {
         }),
         ssh: [lines(&ssh.join(names[0]))?, lines(&ssh.join(names[1]))?],
     };
-    let rows = live::measure(&sides, guest, options.rounds)?;
+    let measured = live::measure(&sides, guest, options.rounds)?;
     fs::create_dir_all(&options.out)?;
-    let text = serde_json::to_string_pretty(&rows)? + "\n";
+    let text = serde_json::to_string_pretty(&measured.rows)? + "\n";
     fs::write(options.out.join("live.json"), text)?;
-    fs::write(options.out.join("live.md"), live::table(&rows))?;
+    fs::write(options.out.join("live.md"), live::table(&measured))?;
     Ok(())
 }
 
