@@ -1,11 +1,9 @@
 //! Patches many zones at a time.
 
-mod witness;
-
 use std::collections::VecDeque;
 use std::fs;
 use std::fs::File;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use host::{Error, Host, flatten};
@@ -14,12 +12,11 @@ use store::index::Index;
 use store::lock;
 use zone::environments::When;
 
-use crate::environment::Booted;
 use crate::order::Order;
 use crate::queue::{Options, Queue, Task, Verdict, lock_of, queue};
 use crate::record::{self, Change, Standing};
 use crate::report::{Checked, Event, Outcome, Report, Teller, in_order};
-use crate::share::{Fared, Shared};
+use crate::share::{self, Fared, Seen, Shared};
 use crate::transaction::{self, Done, Patch, Ready, Running};
 use crate::{environment, remains};
 
@@ -63,7 +60,7 @@ pub fn apply(
     let run = Run {
         patch,
         tell,
-        queue: Mutex::new(queue(patch.host, candidates, options, patch.running)),
+        queue: Mutex::new(queue(patch.host, candidates, options)),
         changed: Condvar::new(),
         reports: Mutex::new(reports),
     };
@@ -141,7 +138,7 @@ impl Run<'_> {
 
     fn carry_out(&self, task: Task) {
         let began = Instant::now();
-        let report = match task {
+        let mut report = match task {
             Task::Nothing(zone) => Report::of(
                 &zone,
                 Outcome::Unchanged,
@@ -153,18 +150,13 @@ impl Run<'_> {
             }
             Task::Witness(zone, group) => {
                 (self.tell)(&Event::Begin(&zone));
-                return self.witness(&zone, group, began);
+                self.witness(&zone, group)
             }
             Task::Share(zone, shared) => {
                 (self.tell)(&Event::Begin(&zone));
                 self.share(&zone, &shared)
             }
         };
-        self.end(report, began);
-    }
-
-    /// Prints and keeps the report of a zone whose patch began at this time.
-    fn end(&self, mut report: Report, began: Instant) {
         report.seconds = began.elapsed().as_secs_f64();
         (self.tell)(&Event::End(&report));
         lock_of(&self.reports).push(report);
@@ -188,66 +180,33 @@ impl Run<'_> {
         }
         // Other zones may share a result, but a sparse zone is never compared with them.
         let why = why.filter(|_| !is_sparse);
-        let done = ready.and_then(|ready| self.patch.zone(&ready, None));
-        // From here on this process no longer holds the lock of the zone.
-        self.activate(zone, done, why).0
-    }
-
-    /// Reboots a zone into the boot environment with its patch, if there is one and if the command
-    /// asks for the reboot. Returns the report of the zone, and true if the zone runs with its patch;
-    /// `why` is a reason for the report.
-    fn activate(
-        &self,
-        zone: &ZoneName,
-        done: Result<Done, Error>,
-        why: Option<String>,
-    ) -> (Report, bool) {
-        let names = match &done {
-            Ok(Done::Patched(entry, _)) => (entry.environment.clone(), entry.snapshot.clone()),
-            _ => (None, None),
-        };
-        let (Some(own), Some(former)) = names else {
-            return (self.report(zone, &done, why), false);
-        };
-        let report = |text: &str| {
-            let text = match &why {
-                Some(why) => format!("{text}; {why}"),
-                None => text.to_owned(),
-            };
-            self.report(zone, &done, Some(text))
-        };
-        if self.patch.running != Running::Environment(When::Now) {
-            return (report("for its next boot"), false);
-        }
-        if self.patch.go_on().is_err() {
-            let text = "for its next boot, as the command was cancelled";
-            return (report(text), false);
+        let mut done = ready.and_then(|ready| self.patch.zone(&ready, None));
+        if !runs {
+            return self.report(zone, &done, why);
         }
         let mut checked = false;
-        let check = || {
-            checked = self.patch.check(zone)?;
-            Ok(())
-        };
-        match environment::boot_into(self.patch.host, zone, (&own, &former), check) {
-            Err(error) => (self.report(zone, &Err(error), None), false),
-            Ok(Booted::Halted) => {
-                let text = "for its next boot, as it was halted meanwhile";
-                (report(text), false)
-            }
-            Ok(Booted::Changed) => {
-                let text = format!(
-                    "in boot environment {own}; another one was activated meanwhile, so it was not rebooted"
-                );
-                (report(&text), false)
-            }
-            Ok(Booted::Rebooted) => {
-                let mut report = report("it was rebooted into it");
-                if checked {
-                    report.health = Some(Checked::Passed);
-                }
-                (report, true)
+        // From here on this process no longer holds the lock of the zone.
+        if let (Running::Environment(When::Now), Ok(Done::Patched(entry, _))) =
+            (self.patch.running, &done)
+        {
+            let former = entry.snapshot.as_deref().unwrap_or_default();
+            let check = || {
+                checked = self.patch.check(zone)?;
+                Ok(())
+            };
+            if let Err(error) = environment::boot_into(self.patch.host, zone, former, check) {
+                done = Err(error);
             }
         }
+        let why = match self.patch.running {
+            Running::Environment(When::Now) => "it was rebooted into it",
+            _ => "for its next boot",
+        };
+        let mut report = self.report(zone, &done, Some(why.to_owned()));
+        if checked && done.is_ok() {
+            report.health = Some(Checked::Passed);
+        }
+        report
     }
 
     fn live(&self, zone: &ZoneName, ready: Result<Ready, Error>) -> Report {
@@ -267,10 +226,77 @@ impl Run<'_> {
             .prepare(zone)
             .and_then(|ready| shared.give(self.patch, &ready));
         match fared {
-            Ok(Fared::Patched(done)) => self.activate(zone, Ok(*done), None).0,
+            Ok(Fared::Patched(done)) => self.report(zone, &Ok(*done), None),
             Ok(Fared::Unlike(why)) => self.real(zone, Some(why)),
             Err(error) => self.report(zone, &Err(error), None),
         }
+    }
+
+    fn witness(&self, zone: &ZoneName, number: usize) -> Report {
+        let base = lock_of(&self.queue).groups[number].base.clone();
+        let done = self
+            .prepare(zone)
+            .and_then(|ready| self.patch.zone(&ready, Some(&base)));
+        let mut why = None;
+        let mut fit = None;
+        if let Ok(Done::Patched(entry, witness)) = &done {
+            let seen = Seen {
+                zone: zone.clone(),
+                witness: (**witness).clone(),
+                packages: entry.packages.clone(),
+                services: entry.services.clone(),
+            };
+            match share::unfit(&seen) {
+                Ok(None) => {
+                    why = Some("the others are compared with it".to_owned());
+                    fit = Some(seen);
+                }
+                Ok(Some(text)) => why = Some(text),
+                Err(error) => why = Some(flatten(&error)),
+            }
+        }
+        let mut queue = lock_of(&self.queue);
+        let group = &mut queue.groups[number];
+        group.at_work -= 1;
+        group.fit.extend(fit);
+        if matches!(done, Ok(Done::Unchanged)) {
+            group.unchanged += 1;
+        }
+        if group.unchanged >= 2 {
+            group.verdict = Verdict::Unchanged;
+        } else if group.unchanged == 1 && !group.fit.is_empty() {
+            let text = "zones like it came to different results".to_owned();
+            group.verdict = Verdict::Refused(text);
+        }
+        let judged = match (group.fit.as_slice(), &group.verdict) {
+            ([one, other], Verdict::Open) => {
+                let pair = [one.clone(), other.clone()];
+                group.verdict = Verdict::Judging;
+                Some((pair, group.base.clone(), group.before.clone()))
+            }
+            _ => None,
+        };
+        drop(queue);
+        if let Some(([one, other], base, before)) = judged {
+            match share::judge(self.patch, &base, &before, number, [&one, &other]) {
+                Err(error) => {
+                    let why = flatten(&error);
+                    lock_of(&self.queue).groups[number].verdict = Verdict::Refused(why);
+                }
+                Ok(shared) => {
+                    let shared = Arc::new(shared);
+                    let verdict = Verdict::Shared(Arc::clone(&shared));
+                    lock_of(&self.queue).groups[number].verdict = verdict;
+                    // No other zone waits for the remaining steps.
+                    self.changed.notify_all();
+                    if let Err(error) = shared.take_in(self.patch, &other) {
+                        let error = flatten(&error);
+                        why = Some(format!("it keeps a copy of its own: {error}"));
+                    }
+                }
+            }
+        }
+        self.report(zone, &done, why)
     }
 
     fn report(&self, zone: &ZoneName, done: &Result<Done, Error>, why: Option<String>) -> Report {

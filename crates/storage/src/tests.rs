@@ -12,7 +12,6 @@ mod images;
 mod random;
 mod relocate;
 mod running;
-mod shared;
 mod snapshots;
 mod switches;
 
