@@ -58,6 +58,9 @@ impl Space {
                 let path = format!("/proc/sys/net/ipv6/conf/{links}/accept_dad");
                 let _ = fs::write(path, "0");
             }
+            // A new namespace has the IPv4 settings of the machine, and a machine on which
+            // podman or Docker has run forwards packets.
+            fs::write("/proc/sys/net/ipv4/ip_forward", "0")?;
             // The value that systemd sets on the machine.
             fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647")?;
             sys::link::loopback_up()
