@@ -59,11 +59,20 @@ impl Dataset {
 
     /// Replaces the content of `name`, a snapshot of this dataset, with the current content of
     /// `other`, a dataset that is not mounted. `other` is not needed after this call.
+    ///
+    /// If the top of `other` is sealed already, no layers are merged: a journal may name one of them.
     pub fn take_as_snapshot(&self, name: &Name, other: &Self) -> Result<()> {
         let graves = {
             let layer = {
                 let _theirs = other.lock()?;
-                other.seal_short()?.layer
+                let sealed = match other.keeps_mounted()? {
+                    true => None,
+                    false => other.untouched()?,
+                };
+                match sealed {
+                    Some(bond) => bond.layer,
+                    None => other.seal_short()?.layer,
+                }
             };
             let _lock = self.lock()?;
             let created = self.snapshot_created(name)?;

@@ -168,7 +168,7 @@ pub use layers::MAX_LAYERS;
 pub use layout::{EXPORT, LINK, ROOT, WORK};
 pub use memory::MemoryTop;
 pub use name::{BadName, Name};
-pub use patch::{Misfit, Obstacle, differences, holds, misfit};
+pub use patch::{Misfit, Obstacle, changed_folder, differences, holds, misfit};
 pub use relocate::{copy_zonepath, rename_zonepath};
 pub use remove::remove_tree;
 pub use running::{Method, TopCopy};

@@ -100,6 +100,101 @@ pub fn misfit(
     in_the_way(&patch, &folders, except, Path::new(""), 0)
 }
 
+/// Returns the first folder of the layer with the tree `patch` that a zone itself made, or whose
+/// permissions or owner it changed. `own` are the trees of the zone's own layers, and `below` are the
+/// trees that it shares with other zones, each topmost first. Ignores the folders that `except`
+/// selects.
+///
+/// The layer has such a folder with the zone's permissions, because overlay copies a folder before a
+/// file is written into it. Other zones must not get these permissions.
+pub fn changed_folder(
+    patch: &Path,
+    own: &[PathBuf],
+    below: &[PathBuf],
+    except: &dyn Fn(&Path) -> bool,
+) -> Result<Option<Misfit>> {
+    let beside = Beside::open(own, below)?;
+    changed_inside(&Folder::open(patch)?, &beside, except, Path::new(""), 0)
+}
+
+fn changed_inside(
+    patch: &Folder,
+    beside: &Beside,
+    except: &dyn Fn(&Path) -> bool,
+    at: &Path,
+    depth: usize,
+) -> Result<Option<Misfit>> {
+    too_deep(patch, depth)?;
+    if let Some(what) = beside.change()? {
+        return Ok(Some(Misfit {
+            path: at.to_owned(),
+            what,
+        }));
+    }
+    let mut names = patch.entries()?;
+    names.sort_by(|(a, _), (b, _)| a.cmp(b));
+    for (name, _) in names {
+        let path = at.join(&name);
+        if except(&path) || !patch.is_folder(&name)? {
+            continue;
+        }
+        let (child, beside) = (patch.open_child(&name)?, beside.child(&name)?);
+        if let Some(misfit) = changed_inside(&child, &beside, except, &path, depth + 1)? {
+            return Ok(Some(misfit));
+        }
+    }
+    Ok(None)
+}
+
+/// The same folder in the layers that a zone alone has, and in those below, each topmost first.
+#[derive(Debug)]
+struct Beside {
+    own: Vec<Folder>,
+    below: Vec<Folder>,
+}
+
+impl Beside {
+    fn open(own: &[PathBuf], below: &[PathBuf]) -> Result<Self> {
+        let open = |trees: &[PathBuf]| -> Result<Vec<Folder>> {
+            trees.iter().map(|tree| Folder::open(tree)).collect()
+        };
+        Ok(Self {
+            own: open(own)?,
+            below: open(below)?,
+        })
+    }
+
+    /// Returns the change that the zone made to the folder itself.
+    fn change(&self) -> Result<Option<Obstacle>> {
+        Ok(match (self.own.first(), self.below.first()) {
+            (None, _) => None,
+            (Some(_), None) => Some(Obstacle::Own),
+            (Some(own), Some(below)) => {
+                (Attributes::of(own)? != Attributes::of(below)?).then_some(Obstacle::Folder)
+            }
+        })
+    }
+
+    fn child(&self, name: &OsStr) -> Result<Self> {
+        let inner = |all: &[Folder]| -> Result<Vec<Folder>> {
+            let mut inner = Vec::new();
+            for folder in all {
+                match stat(folder, name)?.map(|stat| kind(&stat)) {
+                    None => {}
+                    Some(Kind::Folder) => inner.push(folder.open_child(name)?),
+                    // This entry hides the folders of the lower layers.
+                    Some(Kind::Whiteout | Kind::Other) => break,
+                }
+            }
+            Ok(inner)
+        };
+        Ok(Self {
+            own: inner(&self.own)?,
+            below: inner(&self.below)?,
+        })
+    }
+}
+
 /// Returns true if a tree contains a file, link or folder at this path.
 pub fn holds(tree: &Path, path: &Path) -> Result<bool> {
     let mut folder = Folder::open(tree)?;
@@ -329,15 +424,35 @@ pub(crate) fn same_content(a: &mut std::fs::File, b: &mut std::fs::File) -> std:
 }
 
 /// Removes the files, links and whiteouts that `drop` selects from a tree that no dataset uses yet.
-pub(crate) fn strip(top: &Folder, drop: &dyn Fn(&Path) -> bool) -> Result<()> {
-    fn inner(folder: &Folder, at: &Path, drop: &dyn Fn(&Path) -> bool, depth: usize) -> Result<()> {
+/// The tree is a copy of a zone's topmost layer. `own` are the trees of the zone's other layers, and
+/// `below` those that it shares with other zones, each topmost first. A folder that `drop` selects, and
+/// whose permissions or owner the zone changed, gets those of `below`.
+pub(crate) fn strip(
+    top: &Folder,
+    drop: &dyn Fn(&Path) -> bool,
+    own: &[PathBuf],
+    below: &[PathBuf],
+) -> Result<()> {
+    fn inner(
+        folder: &Folder,
+        beside: &Beside,
+        at: &Path,
+        drop: &dyn Fn(&Path) -> bool,
+        depth: usize,
+    ) -> Result<()> {
         too_deep(folder, depth)?;
         let before = Attributes::of(folder)?;
         let mut changed = false;
         for (name, _) in folder.entries()? {
             let path = at.join(&name);
             if folder.is_folder(&name)? {
-                inner(&folder.open_child(&name)?, &path, drop, depth + 1)?;
+                let (child, beside) = (folder.open_child(&name)?, beside.child(&name)?);
+                inner(&child, &beside, &path, drop, depth + 1)?;
+                if let (true, Some(below), Some(_)) =
+                    (drop(&path), beside.below.first(), beside.change()?)
+                {
+                    Attributes::of(below)?.apply(&child)?;
+                }
             } else if drop(&path) {
                 folder.unlink(&name)?;
                 changed = true;
@@ -350,7 +465,7 @@ pub(crate) fn strip(top: &Folder, drop: &dyn Fn(&Path) -> bool) -> Result<()> {
             Ok(())
         }
     }
-    inner(top, Path::new(""), drop, 0)
+    inner(top, &Beside::open(own, below)?, Path::new(""), drop, 0)
 }
 
 /// Keeps only the files, links and whiteouts that `keep` selects, and their parent folders, in a

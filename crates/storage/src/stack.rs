@@ -18,3 +18,12 @@ pub struct Stack {
     /// synced as a whole at the end, or removed. Such an overlay can be mounted only once.
     pub volatile: bool,
 }
+
+impl Stack {
+    /// Returns the trees of a stack for reading, the topmost first.
+    #[must_use]
+    pub fn trees(&self) -> Vec<PathBuf> {
+        let top = std::iter::once(&self.top);
+        top.chain(&self.lowers).cloned().collect()
+    }
+}

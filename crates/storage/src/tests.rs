@@ -12,6 +12,7 @@ mod images;
 mod random;
 mod relocate;
 mod running;
+mod shared;
 mod snapshots;
 mod switches;
 

@@ -16,6 +16,7 @@ use crate::id::Id;
 use crate::layers::{LayerPath, Layers, dataset_ref};
 use crate::layout::{BACK, TOPS};
 use crate::merge::Below;
+use crate::name::Name;
 use crate::{crash, project, remove};
 
 impl Dataset {
@@ -59,20 +60,55 @@ impl Dataset {
         drop: &dyn Fn(&Path) -> bool,
     ) -> Result<Self> {
         let _lock = self.lock()?;
-        let (own, rest) = self.split_at(base)?;
-        let (Some(topmost), Some(base)) = (own.first(), rest.first()) else {
-            return Err(Error::NotBelow {
-                zonepath: self.zonepath.path().to_owned(),
-                tree: base.to_owned(),
-            });
+        let layer = self.bond()?.map(|bond| bond.layer);
+        self.extract_locked(layer.as_ref(), base, zonepath, drop)
+    }
+
+    /// Runs [`Dataset::extract`] with the layers of a snapshot instead of the dataset's own.
+    pub fn extract_of_snapshot(
+        &self,
+        name: &Name,
+        base: &Path,
+        zonepath: &Path,
+        drop: &dyn Fn(&Path) -> bool,
+    ) -> Result<Self> {
+        let _lock = self.lock()?;
+        let layer = self.find_snapshot(name)?.layer;
+        self.extract_locked(Some(&layer), base, zonepath, drop)
+    }
+
+    fn extract_locked(
+        &self,
+        layer: Option<&LayerPath>,
+        base: &Path,
+        zonepath: &Path,
+        drop: &dyn Fn(&Path) -> bool,
+    ) -> Result<Self> {
+        let (own, rest) = self.split_at(layer, base)?;
+        let (Some((topmost, own)), Some(base)) = (own.split_first(), rest.first()) else {
+            return Err(self.not_below(base));
         };
+        let trees = |layers: &[LayerPath]| layers.iter().map(LayerPath::tree).collect();
+        let (own, below): (Result<Vec<_>>, Result<Vec<_>>) = (trees(own), trees(&rest));
+        let (own, below) = (own?, below?);
         let made = Self::make_on(base, zonepath)?;
-        let filled = made.fill_from(topmost, |top| crate::patch::strip(top, drop));
+        let filled = made.fill_from(topmost, |top| crate::patch::strip(top, drop, &own, &below));
         if let Err(error) = filled {
             let _ = Self::destroy(zonepath);
             return Err(error);
         }
         Ok(made)
+    }
+
+    /// Creates a dataset at `zonepath` with the content that a snapshot has without its topmost
+    /// layer, whose tree is `topmost`.
+    pub fn clone_below(&self, name: &Name, topmost: &Path, zonepath: &Path) -> Result<Self> {
+        let _lock = self.lock()?;
+        let layer = self.find_snapshot(name)?.layer;
+        match (layer.tree()? == topmost, layer.parent()?) {
+            (true, Some(below)) => Self::make_on(&below, zonepath),
+            _ => Err(self.not_below(topmost)),
+        }
     }
 
     /// Adds a sealed layer to this dataset, whose top must be unchanged. The layer contains the
@@ -83,6 +119,18 @@ impl Dataset {
             return Err(Error::NoDataset(other.zonepath.path().to_owned()));
         };
         self.fill_from(&bond.layer, |top| crate::patch::retain(top, keep))
+    }
+
+    /// Runs [`Dataset::add_part`] with the topmost layer of a snapshot of `other`.
+    pub fn add_part_of_snapshot(
+        &self,
+        other: &Self,
+        name: &Name,
+        keep: &dyn Fn(&Path) -> bool,
+    ) -> Result<()> {
+        let _other = other.lock_shared()?;
+        let layer = other.find_snapshot(name)?.layer;
+        self.fill_from(&layer, |top| crate::patch::retain(top, keep))
     }
 
     /// Returns true if the top is unchanged.
@@ -121,15 +169,12 @@ impl Dataset {
         let graves = {
             let _lock = self.lock()?;
             self.let_go_locked()?;
-            let (own, rest) = self.split_at(base)?;
             let Some(former) = self.bond()? else {
                 return Err(Error::NoDataset(self.zonepath.path().to_owned()));
             };
+            let (own, rest) = self.split_at(Some(&former.layer), base)?;
             if patch.parent()?.as_ref() != rest.first() || !self.open_top()?.is_empty()? {
-                return Err(Error::NotBelow {
-                    zonepath: self.zonepath.path().to_owned(),
-                    tree: base.to_owned(),
-                });
+                return Err(self.not_below(base));
             }
             let name = dataset_ref(former.id);
             let mut graves = Vec::new();
@@ -162,22 +207,28 @@ impl Dataset {
         graves.iter().try_for_each(|grave| remove::bury(grave))
     }
 
-    /// Returns the layers above the layer with the tree `base`, and the other layers.
-    fn split_at(&self, base: &Path) -> Result<(Vec<LayerPath>, Vec<LayerPath>)> {
-        let chain = match self.bond()? {
-            Some(bond) => bond.layer.chain()?,
-            None => Vec::new(),
-        };
+    /// Splits the layer `layer` and all layers below it: returns the layers above the layer with the
+    /// tree `base`, and the other layers.
+    fn split_at(
+        &self,
+        layer: Option<&LayerPath>,
+        base: &Path,
+    ) -> Result<(Vec<LayerPath>, Vec<LayerPath>)> {
+        let chain = layer.map_or(Ok(Vec::new()), LayerPath::chain)?;
         for (n, layer) in chain.iter().enumerate() {
             if layer.tree()? == base {
                 let (own, rest) = chain.split_at(n);
                 return Ok((own.to_vec(), rest.to_vec()));
             }
         }
-        Err(Error::NotBelow {
+        Err(self.not_below(base))
+    }
+
+    fn not_below(&self, tree: &Path) -> Error {
+        Error::NotBelow {
             zonepath: self.zonepath.path().to_owned(),
-            tree: base.to_owned(),
-        })
+            tree: tree.to_owned(),
+        }
     }
 }
 
