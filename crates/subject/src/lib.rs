@@ -553,6 +553,25 @@ fn zoneadmd_is_busy(host: &Host, zone: &ZoneName) -> Result<bool, Error> {
     })
 }
 
+/// Waits while a zone that ended by itself is halted or booted again by its zoneadmd, which needs the
+/// zone's lock for this. A command that takes the lock first would cancel the boot. Waits at most
+/// `within`.
+///
+/// # Errors
+/// Fails if the zone's state file is damaged.
+pub fn wait_for_own_reboot(host: &Host, zone: &ZoneName, within: Duration) -> Result<(), Error> {
+    let end = Instant::now() + within;
+    while Instant::now() < end {
+        let has_daemon =
+            runtime::load_any(&host.root, zone)?.is_none_or(|known| known.daemon.is_alive());
+        if !has_daemon || !zoneadmd_is_busy(host, zone)? {
+            break;
+        }
+        std::thread::sleep(LOCK_POLL_INTERVAL);
+    }
+    Ok(())
+}
+
 /// Returns whether a zone has ended and its zoneadmd is tearing down the platform.
 fn is_ending(runtime: Option<&Runtime>) -> bool {
     runtime.is_some_and(|runtime| !runtime.init.is_alive())

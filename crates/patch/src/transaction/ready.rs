@@ -1,5 +1,7 @@
 //! A zone whose lock is held and whose facts were read.
 
+use std::time::Duration;
+
 use host::{Error, Host};
 use model::{Config, State, Verb, ZoneName};
 use storage::{Dataset, driver_at};
@@ -38,11 +40,23 @@ impl Ready {
     }
 }
 
+/// Timeout for the boot of a zone that rebooted itself.
+const OWN_REBOOT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Waits until a zone that rebooted itself while this command held its lock has booted.
+///
+/// # Errors
+/// Fails if the zone's state file is damaged.
+pub(crate) fn wait_for_own_reboot(host: &Host, zone: &ZoneName) -> Result<(), Error> {
+    subject::wait_for_own_reboot(host, zone, OWN_REBOOT_TIMEOUT)
+}
+
 /// Takes the lock of the zone.
 ///
 /// # Errors
 /// Fails if a zone in this state cannot be patched.
 pub fn admit(host: &Host, zone: &ZoneName) -> Result<Box<Subject>, Error> {
+    wait_for_own_reboot(host, zone)?;
     match Subject::admit(host, zone, Verb::Snapshot) {
         Ok(Start::Go(subject)) => {
             environments::complete(&subject)?;
