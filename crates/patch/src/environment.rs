@@ -23,6 +23,7 @@ use zone::reboot;
 
 use crate::ending;
 use crate::record::{self, History, Standing};
+use crate::transaction;
 
 /// Fails if the next boot of the zone uses another root than the one that would be patched.
 ///
@@ -121,8 +122,19 @@ fn bring_up_to_date(history: &mut History, active: &str, next: &str) {
     }
 }
 
-/// Reboots a zone into the boot environment of its patch. Reboots the zone back into the former one
-/// if the new one does not boot, or if its health command fails.
+/// The result of a reboot into a boot environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Booted {
+    /// The zone runs with its patch.
+    Rebooted,
+    /// The zone was halted before the reboot, and stays halted. Its next boot uses the patch.
+    Halted,
+    /// The next boot of the zone was to use another boot environment, so it was not rebooted.
+    Changed,
+}
+
+/// Reboots a zone into the boot environment `own` of its patch, unless it runs there already. Reboots
+/// the zone back into `former` if the new one does not boot, or if its health command fails.
 ///
 /// # Errors
 /// Fails if the zone is not well with its patch. The zone then runs as before the patch, unless the
@@ -130,15 +142,33 @@ fn bring_up_to_date(history: &mut History, active: &str, next: &str) {
 pub(crate) fn boot_into(
     host: &Host,
     zone: &ZoneName,
-    former: &str,
+    (own, former): (&str, &str),
     check: impl FnOnce() -> Result<(), Error>,
-) -> Result<(), Error> {
-    let options = BootOptions::default();
-    let (what, error) = match reboot::reboot(host, zone, &options, false) {
+) -> Result<Booted, Error> {
+    transaction::wait_for_own_reboot(host, zone)?;
+    let index = Index::load(&host.root)?;
+    let entry = index.get(zone)?;
+    if subject::state(host, entry)?.0 == State::Installed {
+        return Ok(Booted::Halted);
+    }
+    let (active, next) = environments::marked(&host.root.path(&entry.zonepath))?;
+    let booted = match active.as_str() == own {
+        // The zone was rebooted since its patch.
+        true => Ok(()),
+        false if next.is_none_or(|next| next.as_str() != own) => return Ok(Booted::Changed),
+        false => reboot::reboot(host, zone, &BootOptions::default(), false).map(drop),
+    };
+    let (what, error) = match booted {
+        Err(error @ Error::State(_)) => {
+            return match subject::state(host, entry)?.0 {
+                State::Installed => Ok(Booted::Halted),
+                _ => Err(error),
+            };
+        }
         Err(error) => ("did not boot with the patch", error),
-        Ok(_) => match check() {
+        Ok(()) => match check() {
             Err(error) => ("is not well with the patch", error),
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(Booted::Rebooted),
         },
     };
     let why = flatten(&error);

@@ -12,6 +12,7 @@ use store::index::Index;
 use store::lock;
 use zone::environments::When;
 
+use crate::environment::Booted;
 use crate::order::Order;
 use crate::queue::{Options, Queue, Task, Verdict, lock_of, queue};
 use crate::record::{self, Change, Standing};
@@ -138,7 +139,7 @@ impl Run<'_> {
 
     fn carry_out(&self, task: Task) {
         let began = Instant::now();
-        let mut report = match task {
+        let report = match task {
             Task::Nothing(zone) => Report::of(
                 &zone,
                 Outcome::Unchanged,
@@ -157,6 +158,11 @@ impl Run<'_> {
                 self.share(&zone, &shared)
             }
         };
+        self.end(report, began);
+    }
+
+    /// Prints and keeps the report of a zone whose patch began at this time.
+    fn end(&self, mut report: Report, began: Instant) {
         report.seconds = began.elapsed().as_secs_f64();
         (self.tell)(&Event::End(&report));
         lock_of(&self.reports).push(report);
@@ -180,33 +186,66 @@ impl Run<'_> {
         }
         // Other zones may share a result, but a sparse zone is never compared with them.
         let why = why.filter(|_| !is_sparse);
-        let mut done = ready.and_then(|ready| self.patch.zone(&ready, None));
-        if !runs {
-            return self.report(zone, &done, why);
+        let done = ready.and_then(|ready| self.patch.zone(&ready, None));
+        // From here on this process no longer holds the lock of the zone.
+        self.activate(zone, done, why).0
+    }
+
+    /// Reboots a zone into the boot environment with its patch, if there is one and if the command
+    /// asks for the reboot. Returns the report of the zone, and true if the zone runs with its patch;
+    /// `why` is a reason for the report.
+    fn activate(
+        &self,
+        zone: &ZoneName,
+        done: Result<Done, Error>,
+        why: Option<String>,
+    ) -> (Report, bool) {
+        let names = match &done {
+            Ok(Done::Patched(entry, _)) => (entry.environment.clone(), entry.snapshot.clone()),
+            _ => (None, None),
+        };
+        let (Some(own), Some(former)) = names else {
+            return (self.report(zone, &done, why), false);
+        };
+        let report = |text: &str| {
+            let text = match &why {
+                Some(why) => format!("{text}; {why}"),
+                None => text.to_owned(),
+            };
+            self.report(zone, &done, Some(text))
+        };
+        if self.patch.running != Running::Environment(When::Now) {
+            return (report("for its next boot"), false);
+        }
+        if self.patch.go_on().is_err() {
+            let text = "for its next boot, as the command was cancelled";
+            return (report(text), false);
         }
         let mut checked = false;
-        // From here on this process no longer holds the lock of the zone.
-        if let (Running::Environment(When::Now), Ok(Done::Patched(entry, _))) =
-            (self.patch.running, &done)
-        {
-            let former = entry.snapshot.as_deref().unwrap_or_default();
-            let check = || {
-                checked = self.patch.check(zone)?;
-                Ok(())
-            };
-            if let Err(error) = environment::boot_into(self.patch.host, zone, former, check) {
-                done = Err(error);
+        let check = || {
+            checked = self.patch.check(zone)?;
+            Ok(())
+        };
+        match environment::boot_into(self.patch.host, zone, (&own, &former), check) {
+            Err(error) => (self.report(zone, &Err(error), None), false),
+            Ok(Booted::Halted) => {
+                let text = "for its next boot, as it was halted meanwhile";
+                (report(text), false)
+            }
+            Ok(Booted::Changed) => {
+                let text = format!(
+                    "in boot environment {own}; another one was activated meanwhile, so it was not rebooted"
+                );
+                (report(&text), false)
+            }
+            Ok(Booted::Rebooted) => {
+                let mut report = report("it was rebooted into it");
+                if checked {
+                    report.health = Some(Checked::Passed);
+                }
+                (report, true)
             }
         }
-        let why = match self.patch.running {
-            Running::Environment(When::Now) => "it was rebooted into it",
-            _ => "for its next boot",
-        };
-        let mut report = self.report(zone, &done, Some(why.to_owned()));
-        if checked && done.is_ok() {
-            report.health = Some(Checked::Passed);
-        }
-        report
     }
 
     fn live(&self, zone: &ZoneName, ready: Result<Ready, Error>) -> Report {

@@ -44,6 +44,7 @@ use crate::order::Order;
 use crate::record::{self, Change, Entry, How, Journal, Phase, Standing};
 use crate::{ending, environment, follow, inventory, recover};
 
+pub(crate) use ready::wait_for_own_reboot;
 pub use ready::{Ready, admit, prepare};
 pub(crate) use said::Said;
 
@@ -155,7 +156,7 @@ impl<'a> Patch<'a> {
     }
 
     /// Returns the name of the boot environment for a running zone.
-    fn environment(&self) -> Result<Name, Error> {
+    pub(crate) fn environment(&self) -> Result<Name, Error> {
         name(&format!("patched-{}", self.name))
     }
 
@@ -198,21 +199,7 @@ impl<'a> Patch<'a> {
         let Ready {
             subject, dataset, ..
         } = ready;
-        match (subject.state, self.running) {
-            (State::Installed, _) | (State::Running, Running::Environment(_)) => {}
-            (State::Running, _) => {
-                let in_place = match ready.is_sparse()? {
-                    true => "",
-                    false => ", or patch it in place (--live)",
-                };
-                return Err(Error::Refused(format!(
-                    "is running; halt it first, or patch a boot environment of it, for the next boot (--activate=next) or with a reboot (--activate=now){in_place}."
-                )));
-            }
-            (state, _) => {
-                return Err(Error::Refused(format!("is {state}; halt it first.")));
-            }
-        }
+        self.admit(ready)?;
         let work = match ready.is_sparse()? {
             true => {
                 follow::refuse_order(&self.order)?;
@@ -236,16 +223,38 @@ impl<'a> Patch<'a> {
                 witness.warning = self.leave(ready, &journal, &end);
                 Ok(Done::Patched(entry, witness))
             }
-            // Undoes a transaction. If a step fails, the next call tries it again.
-            Err(error) => match recover::zone(self.host, subject) {
-                Ok(Some(End::New(entry))) => Ok(Done::late(entry, &error)),
-                Ok(_) => Err(error),
-                Err(also) => Err(Error::Refused(format!(
-                    "{}; and could not clear up: {}",
-                    flatten(&error),
-                    flatten(&also)
-                ))),
-            },
+            Err(error) => self.undo(subject, error),
+        }
+    }
+
+    /// Undoes the transaction of a zone after an error. If a step fails, the next call tries it
+    /// again. Returns the result of a zone that has its patch in spite of the error.
+    pub(crate) fn undo(&self, subject: &Subject, error: Error) -> Result<Done, Error> {
+        match recover::zone(self.host, subject) {
+            Ok(Some(End::New(entry))) => Ok(Done::late(entry, &error)),
+            Ok(_) => Err(error),
+            Err(also) => Err(Error::Refused(format!(
+                "{}; and could not clear up: {}",
+                flatten(&error),
+                flatten(&also)
+            ))),
+        }
+    }
+
+    /// Fails if a zone in its state cannot be patched in a copy.
+    pub(crate) fn admit(&self, ready: &Ready) -> Result<(), Error> {
+        match (ready.subject.state, self.running) {
+            (State::Installed, _) | (State::Running, Running::Environment(_)) => Ok(()),
+            (State::Running, _) => {
+                let in_place = match ready.is_sparse()? {
+                    true => "",
+                    false => ", or patch it in place (--live)",
+                };
+                Err(Error::Refused(format!(
+                    "is running; halt it first, or patch a boot environment of it, for the next boot (--activate=next) or with a reboot (--activate=now){in_place}."
+                )))
+            }
+            (state, _) => Err(Error::Refused(format!("is {state}; halt it first."))),
         }
     }
 
@@ -271,7 +280,11 @@ impl<'a> Patch<'a> {
         let (name, host) = (self.start_of(subject)?, self.host);
         let halted = subject.state == State::Installed;
         self.start(ready, &name)?;
-        let above = above(&dataset.stack()?.lowers, base);
+        let trees = match halted {
+            true => dataset.stack()?.lowers,
+            false => dataset.snapshot_stack(&name)?.trees(),
+        };
+        let sides = split(&trees, base);
         let copy = dataset.clone_snapshot_to(&name, &journal.copy)?;
         let said = match work {
             Some(work) => self.run(ready, &copy, work)?,
@@ -301,12 +314,8 @@ impl<'a> Patch<'a> {
         };
         let mut entry = self.entry(&subject.entry.name, how, changes, said.services);
         if !halted {
-            let (active, _) = environments::marked(&subject.zonepath)?;
             entry.how = How::Environment;
-            entry.standing = Standing::Pending;
-            entry.snapshot = Some(active.to_string());
-            entry.environment = Some(name.to_string());
-            environment::remember(host, &subject.entry)?;
+            self.set_pending(&mut entry, subject, &name)?;
         }
         let switching = Journal {
             phase: switch_to(halted, tree.clone(), Box::new(entry.clone())),
@@ -321,16 +330,17 @@ impl<'a> Patch<'a> {
         }
         let unfit = match () {
             () if !halted => Some("it runs"),
-            () if above.is_none() => Some("its layers were merged"),
+            () if sides.is_none() => Some("its layers were merged"),
             () if tells => Some("its package manager's results are not compared"),
             () if said.identity_changed => {
                 Some("the patch changes the identity of the zone (host name, keys, machine id)")
             }
             () => None,
         };
+        let (above, _) = sides.unwrap_or_default();
         let witness = Witness {
             tree,
-            above: above.unwrap_or_default(),
+            above,
             fingerprint: after.fingerprint,
             unfit: unfit.map(str::to_owned),
             warning: None,
@@ -364,8 +374,23 @@ impl<'a> Patch<'a> {
         }
     }
 
+    /// Changes an entry for the history to that of a boot environment, which the next boot of the
+    /// zone uses.
+    pub(crate) fn set_pending(
+        &self,
+        entry: &mut Entry,
+        subject: &Subject,
+        name: &Name,
+    ) -> Result<(), Error> {
+        let (active, _) = environments::marked(&subject.zonepath)?;
+        entry.standing = Standing::Pending;
+        entry.snapshot = Some(active.to_string());
+        entry.environment = Some(name.to_string());
+        environment::remember(self.host, &subject.entry)
+    }
+
     /// Makes the layers of the copy.
-    fn start(&self, ready: &Ready, name: &Name) -> Result<(), Error> {
+    pub(crate) fn start(&self, ready: &Ready, name: &Name) -> Result<(), Error> {
         match ready.subject.state {
             State::Installed => Ok(ready.dataset.snapshot(name)?),
             // The running zone writes into its root in the meantime.
@@ -406,11 +431,16 @@ fn switch_to(halted: bool, tree: PathBuf, entry: Box<Entry>) -> Phase {
     }
 }
 
-/// Returns the layers above `base`; `None` if `base` is not one of `lowers`.
-fn above(lowers: &[PathBuf], base: Option<&Path>) -> Option<Vec<PathBuf>> {
+/// Splits trees, the topmost first: returns those above `base`, and `base` with those below it.
+/// Returns `None` if `base` is not one of them.
+pub(crate) fn split(
+    trees: &[PathBuf],
+    base: Option<&Path>,
+) -> Option<(Vec<PathBuf>, Vec<PathBuf>)> {
     let base = base?;
-    let at = lowers.iter().position(|tree| tree == base)?;
-    Some(lowers[..at].to_vec())
+    let at = trees.iter().position(|tree| tree == base)?;
+    let (above, below) = trees.split_at(at);
+    Some((above.to_vec(), below.to_vec()))
 }
 
 #[cfg(test)]
@@ -420,10 +450,13 @@ mod tests {
     #[test]
     fn a_base_that_is_gone_has_nothing_above() {
         let lowers: Vec<PathBuf> = ["c", "b", "a"].iter().map(PathBuf::from).collect();
-        let of = |base: &str| above(&lowers, Some(Path::new(base)));
-        assert_eq!(of("a").unwrap().len(), 2);
-        assert_eq!(of("c").unwrap().len(), 0);
+        let of = |base: &str| {
+            let (above, below) = split(&lowers, Some(Path::new(base)))?;
+            Some((above.len(), below.len()))
+        };
+        assert_eq!(of("a"), Some((2, 1)));
+        assert_eq!(of("c"), Some((0, 3)));
         assert_eq!(of("x"), None);
-        assert_eq!(above(&lowers, None), None);
+        assert_eq!(split(&lowers, None), None);
     }
 }
