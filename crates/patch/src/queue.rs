@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use host::Host;
 use model::{State, ZoneName};
@@ -13,16 +14,44 @@ use zone::job;
 
 use crate::inventory;
 use crate::share::{Seen, Shared};
+use crate::transaction::{Done, Running};
 
 /// Minimum number of zones with the same packages for which two are patched for the rest of the
 /// group.
 const MIN_SHARING_ZONES: usize = 3;
+
+/// Number of patched zones of a group whose results no other zone can use, after which all zones of
+/// the group are patched by themselves, as many at a time as the options say.
+const MAX_UNFIT_ZONES: usize = 4;
 
 /// The layers and the packages of a zone that may use a shared result.
 #[derive(Debug)]
 struct Facts {
     lowers: Vec<PathBuf>,
     fingerprint: String,
+    runs: bool,
+}
+
+/// A zone that is patched also for the other zones of its group, and whose report waits for the
+/// comparison.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    pub(crate) began: Instant,
+    pub(crate) done: Done,
+    pub(crate) seen: Seen,
+}
+
+/// The result of the work on a candidate.
+#[derive(Debug)]
+pub(crate) enum Tried {
+    /// Other zones may use the result.
+    Fit(Box<Candidate>),
+    /// The order changed nothing.
+    Unchanged,
+    /// The zone is patched, and no other zone can use the result.
+    Unfit,
+    /// The zone was not patched.
+    Failed,
 }
 
 /// A group of zones with the same layers and packages.
@@ -33,8 +62,60 @@ pub(crate) struct Group {
     pub(crate) waiting: VecDeque<ZoneName>,
     pub(crate) at_work: usize,
     pub(crate) unchanged: usize,
-    pub(crate) fit: Vec<Seen>,
+    pub(crate) unfit: usize,
+    pub(crate) fit: Vec<Candidate>,
     pub(crate) verdict: Verdict,
+}
+
+/// The next step of a group after the work on one of its candidates.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Another candidate is at work, or will be.
+    Wait,
+    /// Compares these two candidates.
+    Judge(Box<[Candidate; 2]>),
+    /// Nothing will be compared any more: reports these candidates.
+    Report(Vec<Candidate>),
+}
+
+impl Group {
+    /// Enters the result of a candidate that is no longer at work, and returns the next step.
+    pub(crate) fn enter(&mut self, tried: Tried) -> Step {
+        self.at_work -= 1;
+        match tried {
+            Tried::Fit(candidate) => self.fit.push(*candidate),
+            Tried::Unchanged => self.unchanged += 1,
+            Tried::Unfit => self.unfit += 1,
+            Tried::Failed => {}
+        }
+        if matches!(self.verdict, Verdict::Open) {
+            if self.unchanged >= 2 {
+                self.verdict = Verdict::Unchanged;
+            } else if self.unchanged == 1 && !self.fit.is_empty() {
+                let text = "zones like it came to different results".to_owned();
+                self.verdict = Verdict::Refused(text);
+            } else if self.unfit >= MAX_UNFIT_ZONES {
+                let text =
+                    format!("no zone could use the results of {MAX_UNFIT_ZONES} zones like it");
+                self.verdict = Verdict::Refused(text);
+            }
+        }
+        if !matches!(self.verdict, Verdict::Open) {
+            return Step::Report(std::mem::take(&mut self.fit));
+        }
+        match <[Candidate; 2]>::try_from(std::mem::take(&mut self.fit)) {
+            Ok(pair) => {
+                self.verdict = Verdict::Judging;
+                Step::Judge(Box::new(pair))
+            }
+            // No zone of the group is left that could become the second candidate.
+            Err(fit) if self.at_work == 0 && self.waiting.is_empty() => Step::Report(fit),
+            Err(fit) => {
+                self.fit = fit;
+                Step::Wait
+            }
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -45,7 +126,7 @@ pub(crate) enum Verdict {
     Judging,
     /// All other zones of the group can use this result.
     Shared(Arc<Shared>),
-    /// No package manager can carry out the order.
+    /// The zones share no result, for this reason: the package manager of each zone patches it.
     Refused(String),
     /// The order changes nothing in zones of this group.
     Unchanged,
@@ -110,20 +191,25 @@ impl Queue {
 }
 
 /// Sorts zones into groups that may share a result.
-pub(crate) fn queue(host: &Host, zones: Vec<ZoneName>, options: Options) -> Queue {
+pub(crate) fn queue(
+    host: &Host,
+    zones: Vec<ZoneName>,
+    options: Options,
+    running: Running,
+) -> Queue {
     let mut queue = Queue::default();
     if !options.share || zones.len() < MIN_SHARING_ZONES {
         queue.alone = zones.into_iter().map(|zone| (zone, None)).collect();
         return queue;
     }
-    let facts = survey(host, &zones, options.parallel);
+    let facts = survey(host, &zones, options.parallel, running);
     let mut users: HashMap<&PathBuf, usize> = HashMap::new();
     for one in facts.iter().flatten() {
         for tree in &one.lowers {
             *users.entry(tree).or_default() += 1;
         }
     }
-    let mut groups: BTreeMap<(PathBuf, String), VecDeque<ZoneName>> = BTreeMap::new();
+    let mut groups: BTreeMap<(PathBuf, String), [VecDeque<ZoneName>; 2]> = BTreeMap::new();
     let mut shares = false;
     let mut alone = Vec::new();
     for (zone, one) in zones.iter().zip(&facts) {
@@ -132,12 +218,16 @@ pub(crate) fn queue(host: &Host, zones: Vec<ZoneName>, options: Options) -> Queu
             let base = one.lowers.iter().find(common)?;
             Some((base.clone(), one.fingerprint.clone()))
         });
+        let runs = one.as_ref().is_some_and(|one| one.runs);
         match key {
-            Some(key) => groups.entry(key).or_default().push_back(zone.clone()),
+            // Running zones come first: a zone that boots with its patch is checked best.
+            Some(key) if runs => groups.entry(key).or_default()[0].push_back(zone.clone()),
+            Some(key) => groups.entry(key).or_default()[1].push_back(zone.clone()),
             None => alone.push(zone.clone()),
         }
     }
-    for ((base, before), waiting) in groups {
+    for ((base, before), [mut waiting, mut halted]) in groups {
+        waiting.append(&mut halted);
         if waiting.len() < MIN_SHARING_ZONES {
             let why = "fewer than three zones have the same packages".to_owned();
             let with = waiting.into_iter().map(|zone| (zone, Some(why.clone())));
@@ -151,6 +241,7 @@ pub(crate) fn queue(host: &Host, zones: Vec<ZoneName>, options: Options) -> Queu
             waiting,
             at_work: 0,
             unchanged: 0,
+            unfit: 0,
             fit: Vec::new(),
             verdict: Verdict::Open,
         });
@@ -166,16 +257,23 @@ pub(crate) fn queue(host: &Host, zones: Vec<ZoneName>, options: Options) -> Queu
 }
 
 /// Reads the layers and packages of zones; `None` for zones that cannot share.
-fn survey(host: &Host, zones: &[ZoneName], parallel: usize) -> Vec<Option<Facts>> {
+fn survey(
+    host: &Host,
+    zones: &[ZoneName],
+    parallel: usize,
+    running: Running,
+) -> Vec<Option<Facts>> {
     let index = Index::load(&host.root).unwrap_or_default();
     let slots: Vec<Mutex<Option<Facts>>> = zones.iter().map(|_| Mutex::new(None)).collect();
     let next = std::sync::atomic::AtomicUsize::new(0);
     let look = |zone: &ZoneName| -> Option<Facts> {
         let entry = index.find(zone)?;
         let (state, _) = subject::state(host, entry).ok()?;
-        if state != State::Installed {
-            return None;
-        }
+        let runs = match (state, running) {
+            (State::Installed, _) => false,
+            (State::Running, Running::Environment(_)) => true,
+            _ => return None,
+        };
         let zonepath = host.root.path(&entry.zonepath);
         if !driver_at(&zonepath).ok()?.has_layers() {
             return None;
@@ -189,6 +287,7 @@ fn survey(host: &Host, zones: &[ZoneName], parallel: usize) -> Vec<Option<Facts>
         Some(Facts {
             lowers: stack.lowers,
             fingerprint: found.fingerprint,
+            runs,
         })
     };
     std::thread::scope(|scope| {
@@ -222,4 +321,95 @@ pub struct Options {
     pub parallel: usize,
     /// True if zones with the same packages share a result.
     pub share: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Entry, How, Standing};
+    use crate::transaction::Witness;
+
+    fn group(waiting: usize, at_work: usize) -> Group {
+        let name = |number: usize| format!("web{number}").parse::<ZoneName>().unwrap();
+        Group {
+            base: PathBuf::from("/base"),
+            before: String::new(),
+            waiting: (0..waiting).map(name).collect(),
+            at_work,
+            unchanged: 0,
+            unfit: 0,
+            fit: Vec::new(),
+            verdict: Verdict::Open,
+        }
+    }
+
+    fn fit() -> Tried {
+        let entry = Entry {
+            patch: "p".to_owned(),
+            at: 0,
+            order: crate::Order::Upgrade,
+            how: How::Real,
+            standing: Standing::Applied,
+            snapshot: None,
+            environment: None,
+            packages: Vec::new(),
+            services: Vec::new(),
+            log: PathBuf::new(),
+        };
+        Tried::Fit(Box::new(Candidate {
+            began: Instant::now(),
+            done: Done::Patched(Box::new(entry), Box::default()),
+            seen: Seen {
+                zone: "web".parse().unwrap(),
+                witness: Witness::default(),
+                packages: Vec::new(),
+                services: Vec::new(),
+                environment: None,
+            },
+        }))
+    }
+
+    #[test]
+    fn two_fit_zones_are_compared() {
+        let mut group = group(3, 2);
+        assert!(matches!(group.enter(fit()), Step::Wait));
+        assert!(matches!(group.enter(fit()), Step::Judge(_)));
+        assert!(matches!(group.verdict, Verdict::Judging));
+    }
+
+    #[test]
+    fn every_held_candidate_is_reported_when_nothing_is_compared() {
+        // The last zones of the group: the second of them fails.
+        let mut last = group(0, 2);
+        assert!(matches!(last.enter(fit()), Step::Wait));
+        assert!(matches!(last.enter(Tried::Failed), Step::Report(fit) if fit.len() == 1));
+        // One zone has changed and another one has not.
+        let mut mixed = group(3, 2);
+        assert!(matches!(mixed.enter(fit()), Step::Wait));
+        assert!(matches!(mixed.enter(Tried::Unchanged), Step::Report(fit) if fit.len() == 1));
+        assert!(matches!(mixed.verdict, Verdict::Refused(_)));
+        // Too many zones are unfit while one is still at work.
+        let mut unfit = group(3, 2);
+        unfit.unfit = MAX_UNFIT_ZONES - 1;
+        assert!(matches!(unfit.enter(Tried::Unfit), Step::Report(fit) if fit.is_empty()));
+        assert!(matches!(unfit.enter(fit()), Step::Report(fit) if fit.len() == 1));
+    }
+
+    #[test]
+    fn a_second_candidate_is_looked_for_while_zones_wait() {
+        let mut group = group(1, 2);
+        // Failures say nothing about the results of other zones.
+        for _ in 0..MAX_UNFIT_ZONES {
+            assert!(matches!(group.enter(Tried::Failed), Step::Wait));
+            group.at_work += 1;
+        }
+        assert!(matches!(group.enter(fit()), Step::Wait));
+        assert!(matches!(group.enter(Tried::Unfit), Step::Wait));
+        let mut queue = Queue {
+            alone: VecDeque::new(),
+            groups: vec![group],
+        };
+        assert!(matches!(queue.next(), Some(Some(Task::Witness(_, 0)))));
+        assert!(queue.next().is_none());
+    }
 }

@@ -1,9 +1,11 @@
 //! Patches many zones at a time.
 
+mod witness;
+
 use std::collections::VecDeque;
 use std::fs;
 use std::fs::File;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use host::{Error, Host, flatten};
@@ -17,7 +19,7 @@ use crate::order::Order;
 use crate::queue::{Options, Queue, Task, Verdict, lock_of, queue};
 use crate::record::{self, Change, Standing};
 use crate::report::{Checked, Event, Outcome, Report, Teller, in_order};
-use crate::share::{self, Fared, Seen, Shared};
+use crate::share::{Fared, Shared};
 use crate::transaction::{self, Done, Patch, Ready, Running};
 use crate::{environment, remains};
 
@@ -61,7 +63,7 @@ pub fn apply(
     let run = Run {
         patch,
         tell,
-        queue: Mutex::new(queue(patch.host, candidates, options)),
+        queue: Mutex::new(queue(patch.host, candidates, options, patch.running)),
         changed: Condvar::new(),
         reports: Mutex::new(reports),
     };
@@ -151,7 +153,7 @@ impl Run<'_> {
             }
             Task::Witness(zone, group) => {
                 (self.tell)(&Event::Begin(&zone));
-                self.witness(&zone, group)
+                return self.witness(&zone, group, began);
             }
             Task::Share(zone, shared) => {
                 (self.tell)(&Event::Begin(&zone));
@@ -265,77 +267,10 @@ impl Run<'_> {
             .prepare(zone)
             .and_then(|ready| shared.give(self.patch, &ready));
         match fared {
-            Ok(Fared::Patched(done)) => self.report(zone, &Ok(*done), None),
+            Ok(Fared::Patched(done)) => self.activate(zone, Ok(*done), None).0,
             Ok(Fared::Unlike(why)) => self.real(zone, Some(why)),
             Err(error) => self.report(zone, &Err(error), None),
         }
-    }
-
-    fn witness(&self, zone: &ZoneName, number: usize) -> Report {
-        let base = lock_of(&self.queue).groups[number].base.clone();
-        let done = self
-            .prepare(zone)
-            .and_then(|ready| self.patch.zone(&ready, Some(&base)));
-        let mut why = None;
-        let mut fit = None;
-        if let Ok(Done::Patched(entry, witness)) = &done {
-            let seen = Seen {
-                zone: zone.clone(),
-                witness: (**witness).clone(),
-                packages: entry.packages.clone(),
-                services: entry.services.clone(),
-            };
-            match share::unfit(&seen) {
-                Ok(None) => {
-                    why = Some("the others are compared with it".to_owned());
-                    fit = Some(seen);
-                }
-                Ok(Some(text)) => why = Some(text),
-                Err(error) => why = Some(flatten(&error)),
-            }
-        }
-        let mut queue = lock_of(&self.queue);
-        let group = &mut queue.groups[number];
-        group.at_work -= 1;
-        group.fit.extend(fit);
-        if matches!(done, Ok(Done::Unchanged)) {
-            group.unchanged += 1;
-        }
-        if group.unchanged >= 2 {
-            group.verdict = Verdict::Unchanged;
-        } else if group.unchanged == 1 && !group.fit.is_empty() {
-            let text = "zones like it came to different results".to_owned();
-            group.verdict = Verdict::Refused(text);
-        }
-        let judged = match (group.fit.as_slice(), &group.verdict) {
-            ([one, other], Verdict::Open) => {
-                let pair = [one.clone(), other.clone()];
-                group.verdict = Verdict::Judging;
-                Some((pair, group.base.clone(), group.before.clone()))
-            }
-            _ => None,
-        };
-        drop(queue);
-        if let Some(([one, other], base, before)) = judged {
-            match share::judge(self.patch, &base, &before, number, [&one, &other]) {
-                Err(error) => {
-                    let why = flatten(&error);
-                    lock_of(&self.queue).groups[number].verdict = Verdict::Refused(why);
-                }
-                Ok(shared) => {
-                    let shared = Arc::new(shared);
-                    let verdict = Verdict::Shared(Arc::clone(&shared));
-                    lock_of(&self.queue).groups[number].verdict = verdict;
-                    // No other zone waits for the remaining steps.
-                    self.changed.notify_all();
-                    if let Err(error) = shared.take_in(self.patch, &other) {
-                        let error = flatten(&error);
-                        why = Some(format!("it keeps a copy of its own: {error}"));
-                    }
-                }
-            }
-        }
-        self.report(zone, &done, why)
     }
 
     fn report(&self, zone: &ZoneName, done: &Result<Done, Error>, why: Option<String>) -> Report {

@@ -4,20 +4,27 @@
 //! zones are really patched. If both changed the same paths in the same way, the result of one zone
 //! becomes a layer below the own layers of each other zone. If an own layer of a zone has one of
 //! those paths, the zone is patched separately.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `running` | the layer for a running zone: in a boot environment, which its next boot uses |
+//! | `take` | the two patched zones use the layer, too |
+
+mod running;
+mod take;
 
 use std::path::{Path, PathBuf};
 
 use host::{Error, Host};
 use model::{State, ZoneName};
-use storage::{Dataset, Name, differences, holds, misfit};
+use storage::{Dataset, Name, changed_folder, differences, holds, misfit};
 use zone::job;
 
 use crate::ending::End;
-use crate::inventory;
 use crate::record::{self, Change, How, Journal, Phase};
 use crate::recover;
 use crate::recover::{keep_or_go_back, look};
-use crate::transaction::{self, Done, Patch, Ready, Witness};
+use crate::transaction::{self, Done, Patch, Ready, Running, Witness};
 
 /// Files and links that differ from zone to zone or from run to run. They are not part of a patch,
 /// and are neither compared nor shared. A `/` at the end means every path below.
@@ -86,6 +93,8 @@ pub struct Seen {
     pub packages: Vec<Change>,
     /// Services that the packages want to restart.
     pub services: Vec<String>,
+    /// The boot environment that has the result; `None` if the zone was halted and has it already.
+    pub environment: Option<Name>,
 }
 
 /// Returns the reason why other zones cannot use this zone's result; `None` if they can.
@@ -96,7 +105,14 @@ pub fn unfit(seen: &Seen) -> Result<Option<String>, Error> {
     if let Some(why) = &seen.witness.unfit {
         return Ok(Some(why.clone()));
     }
-    in_the_way(&seen.witness.tree, &seen.witness.above)
+    let Witness {
+        tree, above, below, ..
+    } = &seen.witness;
+    if let Some(why) = in_the_way(tree, above)? {
+        return Ok(Some(why));
+    }
+    let changed = changed_folder(tree, above, below, &is_noise)?;
+    Ok(changed.map(|misfit| misfit.to_string()))
 }
 
 /// A file that a package manager writes in every run.
@@ -179,13 +195,16 @@ pub fn judge(
     };
     record::save(&journal, &begun)?;
     let made = Dataset::open(&subject.zonepath).and_then(|dataset| {
-        if dataset.stack()?.lowers.first() != Some(&a.tree) {
+        if topmost(&dataset, one.environment.as_ref())?.as_ref() != Some(&a.tree) {
             return Err(storage::Error::NotBelow {
                 zonepath: subject.zonepath.clone(),
                 tree: a.tree.clone(),
             });
         }
-        let shared = dataset.extract(base, &place, &is_noise)?;
+        let shared = match &one.environment {
+            Some(name) => dataset.extract_of_snapshot(name, base, &place, &is_noise)?,
+            None => dataset.extract(base, &place, &is_noise)?,
+        };
         shared.sync()?;
         shared.stack()
     });
@@ -213,6 +232,14 @@ pub fn judge(
     }
 }
 
+/// Returns the tree of the topmost layer: of a boot environment, or of the zone's present root.
+fn topmost(dataset: &Dataset, environment: Option<&Name>) -> storage::Result<Option<PathBuf>> {
+    match environment {
+        Some(name) => dataset.snapshot_stack(name).map(|stack| Some(stack.top)),
+        None => Ok(dataset.stack()?.lowers.into_iter().next()),
+    }
+}
+
 /// The result for a zone that should use a shared layer.
 #[derive(Debug)]
 pub enum Fared {
@@ -223,24 +250,39 @@ pub enum Fared {
 }
 
 impl Shared {
-    /// Puts the shared layer below the own layers of a halted zone.
+    /// Gives a zone the shared layer, below the zone's own layers: a halted zone at once, a running
+    /// zone in a boot environment for its next boot.
     ///
     /// # Errors
     /// Fails if a step fails. The zone is then unchanged.
     pub fn give(&self, patch: &Patch<'_>, ready: &Ready) -> Result<Fared, Error> {
-        let (subject, dataset) = (&ready.subject, &ready.dataset);
         if ready.before.fingerprint != self.before {
             return Ok(Fared::Unlike("its packages changed meanwhile".to_owned()));
         }
-        let stack = dataset.stack()?;
-        let Some(at) = stack.lowers.iter().position(|tree| *tree == self.base) else {
-            return Ok(Fared::Unlike("its layers were merged".to_owned()));
-        };
-        let own: Vec<PathBuf> = [stack.top.clone()]
-            .into_iter()
-            .chain(stack.lowers[..at].iter().cloned())
-            .collect();
-        if let Some(why) = in_the_way(&self.tree, &own)? {
+        match (ready.subject.state, patch.running) {
+            (State::Running, Running::Live) => {
+                Ok(Fared::Unlike("it was booted meanwhile".to_owned()))
+            }
+            (State::Running, Running::Environment(_)) => self.give_running(patch, ready),
+            _ => {
+                patch.admit(ready)?;
+                self.give_halted(patch, ready)
+            }
+        }
+    }
+
+    /// Returns the reason why the layer does not fit below the zone's own layers. `trees` are all
+    /// trees of the zone, the topmost first.
+    fn misfit(&self, trees: &[PathBuf]) -> Result<Option<String>, Error> {
+        match transaction::split(trees, Some(&self.base)) {
+            None => Ok(Some("its layers were merged".to_owned())),
+            Some((own, _)) => in_the_way(&self.tree, &own),
+        }
+    }
+
+    fn give_halted(&self, patch: &Patch<'_>, ready: &Ready) -> Result<Fared, Error> {
+        let (subject, dataset) = (&ready.subject, &ready.dataset);
+        if let Some(why) = self.misfit(&dataset.stack()?.trees())? {
             return Ok(Fared::Unlike(why));
         }
         let zone = &subject.entry.name;
@@ -264,16 +306,8 @@ impl Shared {
                 recover::zone(patch.host, subject)?;
                 return Ok(Fared::Unlike(why));
             }
-            Err(error) => {
-                // `switch` has already returned the zone to its former layers, if that was
-                // possible.
-                return match recover::zone(patch.host, subject)? {
-                    Some(End::New(entry)) => {
-                        Ok(Fared::Patched(Box::new(Done::late(entry, &error))))
-                    }
-                    _ => Err(error),
-                };
-            }
+            // `switch` has already returned the zone to its former layers, if that was possible.
+            Err(error) => return Ok(Fared::Patched(Box::new(patch.undo(subject, error)?))),
         }
         let entry = Box::new(entry);
         let warning = patch.leave(ready, &journal, &End::New(entry.clone()));
@@ -303,46 +337,6 @@ impl Shared {
             true => None,
             false => Some("it did not come to the same packages".to_owned()),
         })
-    }
-
-    /// Makes the second of the two patched zones use the shared layer instead of its own result.
-    /// The two are the same except for logs and caches, of which the zone keeps its own. Returns
-    /// false if the zone was used in the meantime, and then changes nothing. After a crash, the
-    /// zone uses either its own result or the layer.
-    ///
-    /// # Errors
-    /// Fails if a step fails. The zone then keeps its own result.
-    pub fn take_in(&self, patch: &Patch<'_>, seen: &Seen) -> Result<bool, Error> {
-        let ready = transaction::prepare(patch.host, &seen.zone)?;
-        let (subject, dataset) = (&ready.subject, &ready.dataset);
-        let topmost = dataset.stack()?.lowers.into_iter().next();
-        if subject.state != State::Installed
-            || topmost.as_ref() != Some(&seen.witness.tree)
-            || !dataset.is_untouched()?
-        {
-            return Ok(false);
-        }
-        // If the next steps are interrupted, the zone loses no file.
-        let journal = patch.begin(subject, "", Phase::Working)?;
-        let taken = self.replace(patch, &ready, &journal.copy);
-        recover::zone(patch.host, subject)?;
-        taken
-    }
-
-    /// Makes a new root for the zone on the shared layer, and makes the zone use this root.
-    fn replace(&self, patch: &Patch<'_>, ready: &Ready, copy: &Path) -> Result<bool, Error> {
-        let dataset = &ready.dataset;
-        let copy = dataset.clone_snapshot_to(&patch.snapshot()?, copy)?;
-        copy.put_below(&Dataset::open(&self.place)?, &self.base)?;
-        copy.add_part(dataset, &is_noise)?;
-        let after = job::look(patch.host, &ready.config, &copy.stack()?, inventory::read)?;
-        if after.fingerprint != self.after || !after.broken.is_empty() {
-            return Ok(false);
-        }
-        // The contents of the files are already on disk, as in every other zone on this layer.
-        dataset.take_over(&copy)?;
-        dataset.settle(&patch.host.root.index())?;
-        Ok(true)
     }
 
     /// Releases the layer. The zones on it keep it.

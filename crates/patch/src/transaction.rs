@@ -100,6 +100,8 @@ pub struct Witness {
     pub tree: PathBuf,
     /// The trees between the common layer of the group and that layer, the topmost first.
     pub above: Vec<PathBuf>,
+    /// The tree of the common layer and those below it, the topmost first.
+    pub below: Vec<PathBuf>,
     /// The fingerprint of the zone after the patch.
     pub fingerprint: String,
     /// The reason why no other zone can use the result.
@@ -329,7 +331,6 @@ impl<'a> Patch<'a> {
             environments::choose(subject, Some(&name))?;
         }
         let unfit = match () {
-            () if !halted => Some("it runs"),
             () if sides.is_none() => Some("its layers were merged"),
             () if tells => Some("its package manager's results are not compared"),
             () if said.identity_changed => {
@@ -337,10 +338,11 @@ impl<'a> Patch<'a> {
             }
             () => None,
         };
-        let (above, _) = sides.unwrap_or_default();
+        let (above, below) = sides.unwrap_or_default();
         let witness = Witness {
             tree,
             above,
+            below,
             fingerprint: after.fingerprint,
             unfit: unfit.map(str::to_owned),
             warning: None,
