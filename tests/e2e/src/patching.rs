@@ -1,5 +1,7 @@
 //! Helpers for tests of zonepatch: a host with a package archive, and checks of the patched zones.
 
+pub mod running;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,67 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use e2e::debian::{self, Archive, Deb};
+use e2e::debian::{Archive, Deb};
+use e2e::patching::running::{NEW, OLD, app, running, version};
 use e2e::patching::{standing, zonepatch};
 use e2e::{Host, rounds, start, wait_for};
 use serde_json::Value;
-
-/// A first process that runs as long as a test needs it.
-const INIT: &str = "#!/bin/sh\ntrap 'exit 0' TERM INT\nwhile :; do sleep 1; done\n";
-
-fn app(version: &str) -> Deb<'_> {
-    Deb {
-        name: "app",
-        version,
-        files: match version {
-            "1" => &[("opt/app/a", "1"), ("opt/app/z", "1")],
-            _ => &[("opt/app/a", "2"), ("opt/app/z", "2")],
-        },
-        postinst: "cat /opt/app/a >/var/lib/app",
-        ..Deb::default()
-    }
-}
-
-/// A host with running zones that have version 1 of `app`, and an archive with version 2.
-fn running(zones: &str) -> Option<Host> {
-    if !debian::can_be_made() {
-        return None;
-    }
-    let host = Host::new()?;
-    let root = host.path("/debian");
-    debian::make(&root);
-    fs::create_dir_all(root.join("usr/sbin")).unwrap();
-    fs::write(root.join("usr/sbin/init"), INIT).unwrap();
-    let mut mode = fs::metadata(root.join("usr/sbin/init"))
-        .unwrap()
-        .permissions();
-    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
-    fs::set_permissions(root.join("usr/sbin/init"), mode).unwrap();
-    let archive = Archive::new(host.path("/repo"));
-    let first = archive.add(&app("1")).display().to_string();
-    let special = archive.folder().display().to_string();
-    let configuration = format!(
-        "create -t SUNWlx; add fs; set dir=/repo; set special={special}; set type=lofs; \
-         add options ro; end"
-    );
-    host.zonecfg(&["-z", "master", &configuration]).quiet();
-    let root = root.display().to_string();
-    let _ = host.on("master", &["install", "-d", &root]).ok();
-    let _ = zonepatch(&host, &["apply", "-z", "master", &first]).ok();
-    host.clone_from("master", zones);
-    archive.add(&app("2"));
-    Some(host)
-}
-
-/// Returns the version that the package in a running zone prints.
-fn version(host: &Host, zone: &str) -> String {
-    let look = "dpkg-query -W -f '${Version} ${db:Status-Abbrev}' app; \
-                cat /opt/app/a /opt/app/z /var/lib/app";
-    host.sh(zone, look)
-}
-
-const OLD: &str = "1 ii 111";
-const NEW: &str = "2 ii 222";
 
 fn environments(host: &Host, zone: &str) -> BTreeMap<String, String> {
     let list = host.on(zone, &["beadm", "list", "-H"]).ok();

@@ -156,5 +156,20 @@ pub(super) fn all() -> Vec<Operation> {
             after: |bench| recovered(bench, ALL),
             end: |bench| removed(bench, ALL),
         },
+        Operation {
+            name: "patch, shared, running",
+            who: &[Who::Command],
+            most: 4,
+            bench: || fleet(&[]),
+            begin: |bench| {
+                remade(bench, ALL);
+                for zone in ALL {
+                    bench.host.boot(zone);
+                }
+            },
+            command: |bench| apply(bench, &["--activate=next"]),
+            after: |bench| recovered(bench, ALL),
+            end: |bench| removed(bench, ALL),
+        },
     ]
 }
