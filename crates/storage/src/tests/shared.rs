@@ -184,7 +184,7 @@ fn a_folder_that_a_zone_changed_is_found() {
     };
     let found = || {
         let is_log = |path: &Path| path.starts_with("log");
-        let trees = (&[own.clone()], &[below.clone()]);
+        let trees = (std::slice::from_ref(&own), std::slice::from_ref(&below));
         let misfit = changed_folder(&patch, trees.0, trees.1, &is_log).unwrap();
         misfit.map(|misfit| (misfit.path.display().to_string(), misfit.what))
     };
