@@ -190,7 +190,7 @@ impl Run<'_> {
         let why = why.filter(|_| !is_sparse);
         let done = ready.and_then(|ready| self.patch.zone(&ready, None));
         // From here on this process no longer holds the lock of the zone.
-        self.activate(zone, done, why).0
+        self.activate(zone, &done, why).0
     }
 
     /// Reboots a zone into the boot environment with its patch, if there is one and if the command
@@ -199,22 +199,22 @@ impl Run<'_> {
     fn activate(
         &self,
         zone: &ZoneName,
-        done: Result<Done, Error>,
+        done: &Result<Done, Error>,
         why: Option<String>,
     ) -> (Report, bool) {
-        let names = match &done {
+        let names = match done {
             Ok(Done::Patched(entry, _)) => (entry.environment.clone(), entry.snapshot.clone()),
             _ => (None, None),
         };
         let (Some(own), Some(former)) = names else {
-            return (self.report(zone, &done, why), false);
+            return (self.report(zone, done, why), false);
         };
         let report = |text: &str| {
             let text = match &why {
                 Some(why) => format!("{text}; {why}"),
                 None => text.to_owned(),
             };
-            self.report(zone, &done, Some(text))
+            self.report(zone, done, Some(text))
         };
         if self.patch.running != Running::Environment(When::Now) {
             return (report("for its next boot"), false);
@@ -267,7 +267,7 @@ impl Run<'_> {
             .prepare(zone)
             .and_then(|ready| shared.give(self.patch, &ready));
         match fared {
-            Ok(Fared::Patched(done)) => self.activate(zone, Ok(*done), None).0,
+            Ok(Fared::Patched(done)) => self.activate(zone, &Ok(*done), None).0,
             Ok(Fared::Unlike(why)) => self.real(zone, Some(why)),
             Err(error) => self.report(zone, &Err(error), None),
         }

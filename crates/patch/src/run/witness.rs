@@ -53,7 +53,7 @@ impl Run<'_> {
         // Another thread may take the next zone of the group now.
         self.changed.notify_all();
         if let Some(done) = reported {
-            let (report, _) = self.activate(zone, done, why);
+            let (report, _) = self.activate(zone, &done, why);
             self.end(report, began);
         }
         match step {
@@ -140,7 +140,7 @@ impl Run<'_> {
     /// and true if the zone runs with its patch.
     fn conclude(&self, candidate: Candidate, why: Option<String>) -> (Outcome, bool) {
         let zone = &candidate.seen.zone;
-        let (report, runs) = self.activate(zone, Ok(candidate.done), why);
+        let (report, runs) = self.activate(zone, &Ok(candidate.done), why);
         let outcome = report.outcome;
         self.end(report, candidate.began);
         (outcome, runs)
