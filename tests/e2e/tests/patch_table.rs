@@ -126,14 +126,14 @@ const TABLE: [Row; 16] = [
         "id1",
         nothing,
         End::Real,
-        "are compared with it",
+        "differ in /var/lib/ident.id",
         &[("var/lib/ident.id", "id1\n")],
     ),
     row(
         "id2",
         nothing,
         End::Real,
-        "are compared with it",
+        "differ in /var/lib/ident.id",
         &[("var/lib/ident.id", "id2\n")],
     ),
     row(
