@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::crash;
 use crate::dataset::{Dataset, MOUNTED, check_path, ref_target};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
@@ -198,6 +199,7 @@ fn sweep(
             }
             (Verdict::Stale | Verdict::Lost, _) => {
                 report.stale_refs += 1;
+                crash::point();
                 graves.extend(layer.drop_ref(&user.name.to_string_lossy())?);
             }
         }

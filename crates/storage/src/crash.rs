@@ -3,4 +3,4 @@
 
 pub(crate) use sys::crash::point;
 #[cfg(test)]
-pub(crate) use sys::crash::run;
+pub(crate) use sys::crash::{run, watched};

@@ -13,6 +13,11 @@
 //! A layer exists while its `refs` folder exists. A process that adds a reference already holds a
 //! reference, or another process holds one for it. Therefore the removal of `refs`, which succeeds
 //! only if the folder is empty, ends a layer without a lock.
+//!
+//! A dataset names its layer by a link, and a reference without such a link is stale:
+//! [`crate::collect()`] removes it. An operation that changes the link of a dataset, or adds the
+//! reference before the link, therefore holds [`AtWork`] from before the first of these changes
+//! until after the last one.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

@@ -4,7 +4,7 @@ use crate::dataset::{Bond, Dataset, has_tree, ref_target};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::id::Id;
-use crate::layers::{dataset_ref, same_path};
+use crate::layers::{Layers, dataset_ref, same_path};
 use crate::layout::{BACK, HALF_PATH, LINK};
 use crate::{crash, remove};
 
@@ -31,8 +31,17 @@ impl Dataset {
         Ok(place.is_some_and(|place| same_path(&place, self.zonepath.path())))
     }
 
+    /// Completes or undoes interrupted operations. The caller holds the lock of the dataset.
     pub(crate) fn repair(&self) -> Result<()> {
         let path = || self.zonepath.path().to_owned();
+        crash::point();
+        // Keeps `collect` away, which would otherwise remove a reference that it found stale before
+        // the repair returns the dataset to this layer.
+        let layers = self.bond()?.map(|bond| bond.layer.layers);
+        let _shared = match layers.filter(|layers| layers.exists()) {
+            Some(layers) => Some(Layers::enter_unmarked(&layers)?),
+            None => None,
+        };
         let bond = self.bond()?;
         // Without a link to a layer, a next top belongs to a clone that was interrupted early.
         let form = self.form()?;
@@ -67,20 +76,26 @@ impl Dataset {
 
     /// Undoes a seal that was interrupted before the rename of the top.
     fn unseal(&self, bond: &Bond) -> Result<()> {
+        let name = dataset_ref(bond.id);
         match bond.layer.parent()? {
-            Some(parent) => self.write_bond(&Bond {
-                layer: parent,
-                id: bond.id,
-            })?,
+            Some(parent) => {
+                // The seal kept this reference, but `collect` removes it as stale while the dataset
+                // names the layer above.
+                parent.add_ref(&name, &self.ref_place(&parent))?;
+                crash::point();
+                self.write_bond(&Bond {
+                    layer: parent,
+                    id: bond.id,
+                })?;
+            }
             None => {
                 self.zonepath.unlink(LINK)?;
             }
         }
         crash::point();
-        for grave in bond.layer.drop_ref(&dataset_ref(bond.id))? {
+        for grave in bond.layer.drop_ref(&name)? {
             remove::bury(&grave)?;
         }
-        // The layer below still has this dataset's reference.
         Ok(())
     }
 

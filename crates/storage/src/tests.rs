@@ -9,6 +9,7 @@ mod environments;
 mod formats;
 mod garbage;
 mod images;
+mod races;
 mod random;
 mod relocate;
 mod running;

@@ -178,11 +178,13 @@ impl Dataset {
             }
             let name = dataset_ref(former.id);
             let mut graves = Vec::new();
+            // Held until the dataset names the layer: `collect` would remove the reference before.
+            let (layers, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
             let layer = if own.is_empty() {
                 patch.add_ref(&name, &self.ref_place(&patch))?;
+                crash::point();
                 patch
             } else {
-                let (layers, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
                 let (tree, garbage) = match own.as_slice() {
                     [one] => {
                         one.note_links()?;

@@ -13,13 +13,13 @@ use crate::layers::is_mark;
 use crate::survey::{Garbage, survey};
 
 /// The names of all zones that may exist after an operation.
-const NAMES: [&str; 4] = ["web", "patch", "origin", ".patch-web"];
+pub(super) const NAMES: [&str; 4] = ["web", "patch", "origin", ".patch-web"];
 
 /// An operation, and the state of the zones before the operation.
-struct Operation {
-    called: &'static str,
-    prepare: fn(&Zones),
-    work: fn(&Zones),
+pub(super) struct Operation {
+    pub(super) called: &'static str,
+    pub(super) prepare: fn(&Zones),
+    pub(super) work: fn(&Zones),
 }
 
 fn open(zones: &Zones, zone: &str) -> Dataset {
@@ -58,7 +58,7 @@ fn run_copy(zones: &Zones) {
     web.snapshot_of_copy(&name("second"), copy).unwrap();
 }
 
-const OPERATIONS: [Operation; 9] = [
+pub(super) const OPERATIONS: [Operation; 11] = [
     Operation {
         called: "put a patch below a copy",
         prepare,
@@ -114,6 +114,26 @@ const OPERATIONS: [Operation; 9] = [
         work: |zones| {
             let copy = open(zones, ".patch-web");
             open(zones, "web").take_over(&copy).unwrap();
+        },
+    },
+    Operation {
+        called: "take as a snapshot",
+        prepare: |zones| {
+            prepare(zones);
+            write(&open(zones, ".patch-web"), "b", "new");
+        },
+        work: |zones| {
+            let copy = open(zones, ".patch-web");
+            let web = open(zones, "web");
+            web.take_as_snapshot(&name("first"), &copy).unwrap();
+        },
+    },
+    Operation {
+        called: "rename a snapshot",
+        prepare,
+        work: |zones| {
+            let web = open(zones, "web");
+            web.rename_snapshot(&name("first"), &name("other")).unwrap();
         },
     },
 ];
