@@ -65,25 +65,34 @@ pub fn enter_shared() -> io::Result<()> {
     sys::link::loopback_up()
 }
 
-/// Lets every user open ICMP sockets in a network namespace; ping(8) prefers them to raw sockets.
+/// Writes the settings with which the network of a zone begins:
+///
+/// - No IPv4 forwarding. A new namespace has the IPv4 settings of the host, and a host that forwards
+///   would make a router of each zone with two links.
+/// - With `pings`, every user of the zone may open ICMP sockets; ping(8) prefers them to raw sockets.
+///
 /// The caller must be a process of the host, because the range contains the host's group ids.
 ///
 /// # Errors
 /// Fails with the error of setns(2) or write(2).
-pub fn admit_pings(namespace: BorrowedFd<'_>) -> io::Result<()> {
-    ends::within(namespace, admit_pings_here)?
+pub fn write_settings(namespace: BorrowedFd<'_>, pings: bool) -> io::Result<()> {
+    ends::within(namespace, || write_settings_here(pings))?
 }
 
-/// Does the same as [`admit_pings`] in the network namespace of the calling thread.
+/// Does the same as [`write_settings`] in the network namespace of the calling thread.
 ///
 /// # Errors
 /// Fails with the error of write(2).
-pub fn admit_pings_here() -> io::Result<()> {
-    match std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647") {
-        // The file does not exist in a kernel without IPv4.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
+pub fn write_settings_here(pings: bool) -> io::Result<()> {
+    let pings = pings.then_some(("ping_group_range", "0 2147483647"));
+    for (name, value) in std::iter::once(("ip_forward", "0")).chain(pings) {
+        match std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value) {
+            // The file does not exist in a kernel without IPv4.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => other?,
+        }
     }
+    Ok(())
 }
 
 /// Returns the namespaces to add when the zone's first process is created: an exclusive network

@@ -180,7 +180,7 @@ impl Building<'_> {
                 match ip_type {
                     IpType::Shared => {
                         net::enter_shared()?;
-                        self.admit_pings(net::admit_pings_here)?;
+                        self.write_settings(net::write_settings_here)?;
                         let cgroups = self.cgroups.as_ref().ok_or("no control groups")?;
                         Ok(cgroups.admit_low_ports(self.plan.first_id)?)
                     }
@@ -402,18 +402,18 @@ impl Building<'_> {
         )?;
         if self.ip_type == IpType::Exclusive {
             let network = net::ends::namespace(&proc_dir.join("ns/net"))?;
-            self.admit_pings(|| net::admit_pings(network.as_fd()))?;
+            self.write_settings(|pings| net::write_settings(network.as_fd(), pings))?;
         }
         self.first = Some((child, users, ours));
         Ok(())
     }
 
-    /// Calls `admit`, which lets every user of the zone open ICMP sockets, if the zone's privileges
-    /// allow this.
-    fn admit_pings(&self, admit: impl FnOnce() -> io::Result<()>) -> Result<(), AnyError> {
-        if self.pings {
-            admit().map_err(|error| format!("could not let the zone's users ping: {error}"))?;
-        }
+    /// Calls `write`, which writes the initial settings of the zone's network, with true if the
+    /// zone's privileges let its users ping.
+    fn write_settings(&self, write: impl FnOnce(bool) -> io::Result<()>) -> Result<(), AnyError> {
+        write(self.pings).map_err(|error| {
+            format!("could not write the settings of the zone's network: {error}")
+        })?;
         Ok(())
     }
 

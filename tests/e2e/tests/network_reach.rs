@@ -254,3 +254,18 @@ fn the_host_reaches_a_wire_on_its_own_link_over_one_beside_it() {
     }
     drop(zone);
 }
+
+/// A new network namespace has the IPv4 settings of the machine, so this fails only on a machine that
+/// forwards, if the zone keeps them.
+#[test]
+fn no_zone_routes_unless_its_administrator_says_so() {
+    let Some(world) = World::new() else { return };
+    world.boot("web", SHARED);
+    world.boot("db", &anet("eth0", 102));
+    let file = "/proc/sys/net/ipv4/ip_forward";
+    for zone in ["web", "db"] {
+        assert_eq!(world.host.sh(zone, &format!("cat {file}")), "0", "{zone}");
+    }
+    world.host.sh("db", &format!("echo 1 > {file}"));
+    assert_eq!(world.host.sh("db", &format!("cat {file}")), "1");
+}
