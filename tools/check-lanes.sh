@@ -194,8 +194,8 @@ keep_result() {
         say "commit $(commit_now)"
         say "inputs $(inputs_of "$lane")"
         [ -z "$outcome_note" ] || say "note $outcome_note"
-    } >"$results/.$lane.new"
-    mv "$results/.$lane.new" "$results/$lane"
+    } >"$results/.$lane.$$"
+    mv "$results/.$lane.$$" "$results/$lane"
 }
 
 # The state of a lane on the files that are there now: ok, failed, skipped, cut, or left (not
