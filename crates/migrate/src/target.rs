@@ -304,9 +304,7 @@ impl<'a> Guest<'a> {
         let (config, new) = configuration(host, zone, manifest)?;
         admit_copy(&manifest.config, &config)?;
         if new {
-            xml::save_before_index(&host.root, &config)?;
-            let entry = Entry::configured(zone.clone(), config.zonepath());
-            executor::record_now(host, entry)?;
+            import::configure(host, &config)?;
         }
         let begin = || -> Result<(Subject, PathBuf, Option<Unloading>), Error> {
             refuse_root(host, zone, &config)?;
@@ -330,7 +328,7 @@ impl<'a> Guest<'a> {
         };
         let (subject, path, machine) = begin().inspect_err(|_| {
             if new {
-                let _ = forget(host, zone);
+                let _ = import::forget(host, zone);
             }
         })?;
         let taken = |uuid: Uuid| {
@@ -715,6 +713,7 @@ impl Drop for Guest<'_> {
     }
 }
 
+/// Removes the configuration of a zone whose lock the caller holds.
 fn forget(host: &Host, zone: &ZoneName) -> Result<(), store::Error> {
     index::update(&host.root, |index| {
         index.remove(zone);

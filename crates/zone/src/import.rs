@@ -8,10 +8,12 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
-use model::{Config, ZoneName};
+use model::{Config, State, ZoneName};
 use rustix::fs::{Mode, OFlags};
 use store::index::{self, Entry, Index};
+use store::lock;
 use store::xml::{self, manifest::Manifest};
 
 use crate::attach::{self, Update};
@@ -128,20 +130,48 @@ pub(crate) fn accepted(
     )))
 }
 
+/// Timeout for another command that makes or removes a zone of the same name.
+const NAME_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Stores a configuration as that of a new zone.
-pub(crate) fn configure(host: &Host, config: &Config) -> Result<(), Error> {
+///
+/// # Errors
+/// Fails with [`Error::Refused`] if another command has configured the zone since the caller looked
+/// for it.
+pub fn configure(host: &Host, config: &Config) -> Result<(), Error> {
+    let zone = config.name();
+    let _held = lock::zone_within(&host.root, zone, NAME_LOCK_TIMEOUT)?;
+    if Index::load(&host.root)?.find(zone).is_some() {
+        return Err(Error::Refused(
+            "was configured by another command at this moment; run this command again.".to_owned(),
+        ));
+    }
     xml::save_before_index(&host.root, config)?;
-    let entry = Entry::configured(config.name().clone(), config.zonepath());
+    let entry = Entry::configured(zone.clone(), config.zonepath());
     Ok(executor::record_now(host, entry)?)
 }
 
-/// Removes the configuration that [`configure`] has stored.
-pub(crate) fn forget(host: &Host, zone: &ZoneName) -> Result<(), store::Error> {
-    index::update(&host.root, |index| {
-        index.remove(zone);
-        Ok::<_, store::Error>(())
+/// Removes the configuration that [`configure`] has stored, unless another command uses the zone or
+/// has installed it.
+///
+/// # Errors
+/// Fails with [`store::Error::Locked`] if another command uses the zone.
+pub fn forget(host: &Host, zone: &ZoneName) -> Result<(), store::Error> {
+    let held = lock::zone_within(&host.root, zone, NAME_LOCK_TIMEOUT)?;
+    let is_removed = index::update(&host.root, |index| {
+        let is_unused = index
+            .find(zone)
+            .is_some_and(|entry| entry.state == State::Configured);
+        if is_unused {
+            index.remove(zone);
+        }
+        Ok::<_, store::Error>(is_unused)
     })?;
-    xml::remove(&host.root, zone).map(drop)
+    if is_removed {
+        xml::remove(&host.root, zone)?;
+        lock::forget(&host.root, zone, &held)?;
+    }
+    Ok(())
 }
 
 /// Returns the configuration of an archive, renamed for `zone`.
