@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use model::{State, ZoneName};
 use serde_json::Value;
 use storage::{Garbage, Lost};
-use store::{atomic, lock};
+use store::atomic;
+use store::index::Index;
+use store::lock::{self, Wait};
 
 use crate::check::finding::{Finding, Kind, Life, Look};
 use crate::{environments, images, job, layer_folders, root_view};
@@ -74,10 +76,6 @@ impl Look<'_> {
     /// Finds copies of roots that no command works in.
     pub(super) fn copies(&mut self) -> Result<(), Error> {
         let patching = is_patching(self.host)?;
-        let copies: BTreeSet<PathBuf> = journals(self.host)
-            .iter()
-            .filter_map(|path| Some(journal(path)?["copy"].as_str()?.into()))
-            .collect();
         let mut places = BTreeSet::new();
         for entry in self.index.entries() {
             let zonepath = self.host.root.path(&entry.zonepath);
@@ -89,7 +87,15 @@ impl Look<'_> {
             places.extend(zonepath.parent().map(Path::to_owned));
             places.insert(zonepath);
         }
-        for entry in places.iter().flat_map(fs::read_dir).flatten().flatten() {
+        let entries: Vec<_> = places
+            .iter()
+            .flat_map(fs::read_dir)
+            .flatten()
+            .flatten()
+            .collect();
+        // Read after the folders: a patch writes its journal before it makes its copy.
+        let copies = copies_of_patches(self.host);
+        for entry in entries {
             let path = entry.path();
             if let Some(zonepath) = away::was_zonepath(&path) {
                 self.gone(&path, &zonepath)?;
@@ -184,6 +190,47 @@ fn journal(path: &Path) -> Option<Value> {
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
+/// Removes a copy, unless a command works in it now: the search may have taken minutes, and a command
+/// may have replaced the leftover copy by its own.
+fn remove_copy(host: &Host, one: &Finding, path: &Path) -> Result<(), AnyError> {
+    let Some(zone) = &one.zone else {
+        let Some(_held) = lock::try_exclusive(&host.root.lib().join("patch/lock"))? else {
+            return Ok(());
+        };
+        if !copies_of_patches(host).contains(path) {
+            job::remove_copy(path)?;
+        }
+        return Ok(());
+    };
+    let zone: ZoneName = zone.parse()?;
+    let held = match lock::zone(&host.root, &zone, Wait::No) {
+        Err(store::Error::Locked(_)) => return Ok(()),
+        other => other?,
+    };
+    let index = Index::load(&host.root)?;
+    let Some(entry) = index.find(&zone) else {
+        job::remove_copy(path)?;
+        return Ok(lock::forget(&host.root, &zone, &held)?);
+    };
+    let is_environment = environments::unmarked(&host.root.path(&entry.zonepath));
+    let is_attached = path
+        .file_name()
+        .is_some_and(|name| *name == *format!(".attach-{zone}"));
+    if is_attached || is_environment.iter().any(|one| one == path) {
+        job::remove_copy(path)?;
+    }
+    Ok(())
+}
+
+/// Returns the paths of the copies that the journals of interrupted patches name.
+fn copies_of_patches(host: &Host) -> BTreeSet<PathBuf> {
+    let journals = journals(host);
+    let copies = journals
+        .iter()
+        .filter_map(|path| Some(journal(path)?["copy"].as_str()?.into()));
+    copies.collect()
+}
+
 /// Removes the findings beside zonepaths.
 pub(super) fn repair(host: &Host, found: &[Finding], failed: &mut Vec<String>) {
     let mut tell = |path: &Path, done: Result<(), AnyError>| {
@@ -194,7 +241,7 @@ pub(super) fn repair(host: &Host, found: &[Finding], failed: &mut Vec<String>) {
         let path = host.root.path(&one.path);
         match one.kind {
             Kind::Mount => tell(&one.path, root_view::hide(&path).map_err(Into::into)),
-            Kind::Copy => tell(&one.path, job::remove_copy(&path).map_err(Into::into)),
+            Kind::Copy => tell(&one.path, remove_copy(host, one, &path)),
             Kind::Dead => {
                 if let Some(zonepath) = away::was_zonepath(&path) {
                     let cleared = away::clear_gone(&zonepath).map(drop);

@@ -6,7 +6,7 @@ use store::Root;
 use store::index::Entry;
 use store::lock::{self, Wait};
 
-use crate::check::{Kind, look, repair};
+use crate::check::{Kind, look, places, repair};
 use crate::executor;
 use host::Host;
 
@@ -153,4 +153,32 @@ fn a_patch_that_is_cut_off_is_told_with_its_zone_and_keeps_its_copy() {
     drop(at_work);
     fs::remove_file(folder.join("1.journal")).unwrap();
     assert_eq!(lines(&host), ["copy - /zones/.patch-web"]);
+}
+
+#[test]
+fn a_copy_that_a_command_has_begun_to_use_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = host(dir.path(), &["web"]);
+    let copies = [".patch-web", ".attach-web", ".attach-gone", ".web.be.other"];
+    let there = || copies.map(|name| dir.path().join("zones").join(name).exists());
+    for name in copies {
+        Dataset::create(&dir.path().join("zones").join(name)).unwrap();
+    }
+    let found = look(&host).unwrap();
+    assert_eq!(found.len(), copies.len());
+    let repair_them = || {
+        let mut failed = Vec::new();
+        places::repair(&host, &found, &mut failed);
+        assert_eq!(failed, [] as [&str; 0]);
+    };
+    let locks = ["web", "gone"].map(|zone| {
+        let zone = zone.parse().unwrap();
+        lock::zone(&host.root, &zone, Wait::No).unwrap()
+    });
+    let patch = lock::exclusive(&host.root.lib().join("patch/lock")).unwrap();
+    repair_them();
+    assert_eq!(there(), [true; 4]);
+    drop((locks, patch));
+    repair_them();
+    assert_eq!(there(), [false; 4]);
 }
