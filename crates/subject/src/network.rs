@@ -445,6 +445,7 @@ impl Records {
         self.leave(zone, &going)?;
         self.change_published(zone, &mut record, after)?;
         let begun = self.begin(whose, &new, &mut coming, &record, &Needs::of(&new))?;
+        Common::open()?.leave_tables(&self.path_of(zone), &going);
         let Begun { remarks, label } = begun;
         let both = |coming: &Record| together(&record, coming);
         let inside = net::ends::namespace(&path)?;
@@ -486,6 +487,7 @@ impl Records {
             Ok(label) => label,
             Err(error) => {
                 common.leave(&path, coming);
+                common.leave_tables(&path, coming);
                 return Err(error);
             }
         };
@@ -573,7 +575,7 @@ impl Records {
         Ok(fs::remove_file(&old)?)
     }
 
-    /// Releases the names, addresses and tables of links that no longer exist.
+    /// Releases the names and addresses of links that no longer exist.
     fn leave(&self, zone: &ZoneName, gone: &Record) -> Result<(), AnyError> {
         if !gone.links.is_empty() {
             Common::open()?.leave(&self.path_of(zone), gone);
@@ -618,6 +620,7 @@ impl Records {
         common.leave(&path, &record);
         common.leave_zone(&path);
         remove(&path)?;
+        common.leave_tables(&path, &record);
         if let Some(hold) = read::<Hold>(&self.hold_of(zone))? {
             let noted = common.take_held(&self.hold_of(zone), &hold.addresses);
             noted.map_err(NetworkError::Note)?;

@@ -278,7 +278,7 @@ impl Common {
     pub(super) fn leave(&self, record: &Path, was: &Record) {
         // If this fails, the addresses stay known as a zone's. The next boot of a zone with a label
         // writes the map again.
-        let _ = labels::leave(&self.folder, &was.links);
+        let _ = labels::leave(&self.folder, &self.link_records(), record, &was.links);
         for held in &was.links {
             for address in &held.addresses {
                 self.forget(ADDRESSES, &address.ip.to_string(), record);
@@ -287,11 +287,16 @@ impl Common {
                 self.forget(NAMES, name, record);
             }
             self.leave_ports(record, &held.published);
-            let table = held.table.as_ref();
-            let table = table.and_then(|(table, _)| table.checked_sub(net::make::FIRST_TABLE));
-            if let Some(table) = table {
-                self.forget(TABLES, &table.to_string(), record);
-            }
+        }
+    }
+
+    /// Frees the routing tables of links. The stored record must no longer name them: if the caller
+    /// is killed, the next command releases what the record names, and with it the routes of the
+    /// zone that has taken the table meanwhile.
+    pub(super) fn leave_tables(&self, record: &Path, was: &Record) {
+        let tables = was.links.iter().filter_map(|held| held.table.as_ref());
+        for table in tables.filter_map(|(table, _)| table.checked_sub(net::make::FIRST_TABLE)) {
+            self.forget(TABLES, &table.to_string(), record);
         }
     }
 
@@ -440,8 +445,13 @@ fn remove(folder: &Path) {
     resolver::remove(folder);
     for kind in KINDS {
         let within = folder.join(kind);
-        for entry in fs::read_dir(&within).into_iter().flatten().flatten() {
-            let _ = fs::remove_file(entry.path());
+        let entries = fs::read_dir(&within).into_iter().flatten().flatten();
+        // A zone that does not need the host's network has its names here, too.
+        for link in entries
+            .map(|entry| entry.path())
+            .filter(|link| !is_live(link))
+        {
+            let _ = fs::remove_file(link);
         }
         let _ = fs::remove_dir(within);
     }

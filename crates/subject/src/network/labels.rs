@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use model::plan::network::{Link, Subnet};
 use net::guard::label::{Addresses, MAX_NUMBER, ZONE};
 use net::make::HostLabel;
-use net::record::Held;
+use net::record::{Held, Record};
 use serde::{Deserialize, Serialize};
 use store::labels::network::Network;
 
@@ -134,9 +134,15 @@ pub(super) fn join(
     Ok(Some(HostLabel { number, addresses }))
 }
 
-/// Removes the addresses of links from the map. With the last zone the file goes, and the numbers
-/// are free again.
-pub(super) fn leave(folder: &Path, gone: &[Held]) -> Result<(), AnyError> {
+/// Removes the addresses of links from the map. With the last link that has a label the file goes, and
+/// the numbers are free again. `record` is the file with the links of the zone, and `records` are those
+/// of all zones.
+pub(super) fn leave(
+    folder: &Path,
+    records: &[PathBuf],
+    record: &Path,
+    gone: &[Held],
+) -> Result<(), AnyError> {
     let path = path(folder);
     if gone.iter().all(|held| held.label.is_none()) {
         return Ok(());
@@ -148,7 +154,18 @@ pub(super) fn leave(folder: &Path, gone: &[Held]) -> Result<(), AnyError> {
     labels
         .zones
         .retain(|ip| ended.clone().all(|one| one.ip != *ip));
-    if labels.zones.is_empty() {
+    // A link without an address may have a label, too.
+    let is_gone =
+        |at: &Path, held: &Held| at == record && gone.iter().any(|one| one.name == held.name);
+    let has_label = |at: &PathBuf| match read::<Record>(at) {
+        Ok(Some(other)) => {
+            let mut links = other.links.iter();
+            links.any(|held| held.label.is_some() && !is_gone(at, held))
+        }
+        Ok(None) => false,
+        Err(_) => true,
+    };
+    if labels.zones.is_empty() && !records.iter().any(has_label) {
         return Ok(fs::remove_file(&path)?);
     }
     if let Ok(addresses) = Addresses::open(labels.map) {
@@ -242,6 +259,41 @@ mod tests {
         assert_eq!(map, [(("10.0.0.0".parse().unwrap(), 8), 0b100)]);
         labels.refresh(&Network::default());
         assert!(labels.map().is_empty());
+    }
+
+    /// Another zone with the next label would otherwise get the number of the zone that still runs.
+    #[test]
+    fn numbers_are_kept_while_a_zone_with_a_label_and_no_address_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = |name: &str, addresses: Vec<Subnet>| Held {
+            name: name.to_owned(),
+            addresses,
+            label: Some(1),
+            ..Held::default()
+        };
+        let records = ["web.json", "db.json"].map(|name| dir.path().join(name));
+        let links = [
+            held("net0", vec![subnet("192.0.2.9", 32)]),
+            held("net1", Vec::new()),
+        ];
+        for (at, link) in records.iter().zip(&links) {
+            let record = Record {
+                links: vec![link.clone()],
+                ..Record::default()
+            };
+            save(at, &record).unwrap();
+        }
+        let mut labels = Labels::default();
+        labels.number("0x0004").unwrap();
+        labels.zones.push("192.0.2.9".parse().unwrap());
+        save(&path(dir.path()), &labels).unwrap();
+
+        leave(dir.path(), &records, &records[0], &links[..1]).unwrap();
+        let kept: Labels = read(&path(dir.path())).unwrap().unwrap();
+        assert_eq!(kept.labels, ["0x0004"]);
+        fs::remove_file(&records[0]).unwrap();
+        leave(dir.path(), &records, &records[1], &links[1..]).unwrap();
+        assert!(!path(dir.path()).exists());
     }
 
     #[test]
