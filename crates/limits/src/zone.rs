@@ -281,6 +281,20 @@ impl ZoneCgroups {
         )
     }
 
+    /// Returns true if [`ZoneCgroups::freeze`] has frozen the groups and nobody has thawed them since,
+    /// or if the groups are gone.
+    ///
+    /// # Errors
+    /// Fails with [`Error::File`].
+    pub fn is_frozen(&self) -> Result<bool, Error> {
+        let path = self.v2.join("cgroup.freeze");
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(text.trim() == "1"),
+            Err(error) if is_gone(&error) => Ok(true),
+            Err(error) => Err(Error::file("read", &path)(error)),
+        }
+    }
+
     /// Waits until no process is left, and removes the groups, with all groups that the zone made
     /// below them. Continues after errors and returns the first error.
     ///

@@ -50,11 +50,18 @@ impl Frozen {
     /// Thaws the zone. Returns the time for which it was frozen.
     ///
     /// # Errors
-    /// Fails if the kernel refuses.
+    /// Fails if the kernel refuses, or if another process has thawed the zone before.
     pub fn thaw(mut self) -> Result<Duration, Error> {
         let stood = self.since.elapsed();
+        let stayed = self.cgroups.is_frozen();
         self.let_go()?;
-        Ok(stood)
+        match stayed? {
+            true => Ok(stood),
+            // A new zoneadmd thaws the zone, because the former one may have died before it did.
+            false => Err(Error::Refused(
+                "ran again before it was to, because its zoneadmd ended; try again.".to_owned(),
+            )),
+        }
     }
 
     fn let_go(&mut self) -> Result<(), Error> {
@@ -108,6 +115,28 @@ fn wait(cgroups: &ZoneCgroups) -> Result<(), Error> {
         match poll(&mut [PollFd::new(&events, PollFlags::PRI)], left.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(Error::Io(what(), errno.into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_that_ran_again_too_early_is_an_error() {
+        let group = tempfile::tempdir().unwrap();
+        let setting = group.path().join("cgroup.freeze");
+        let paths = [group.path().to_owned()];
+        for (now, is_right) in [("1\n", true), ("0\n", false)] {
+            std::fs::write(&setting, now).unwrap();
+            let frozen = Frozen {
+                cgroups: ZoneCgroups::from_paths(&paths).unwrap(),
+                connection: None,
+                since: Instant::now(),
+            };
+            assert_eq!(frozen.thaw().is_ok(), is_right, "{now}");
+            assert_eq!(std::fs::read_to_string(&setting).unwrap(), "0");
         }
     }
 }
