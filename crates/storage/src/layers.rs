@@ -336,6 +336,16 @@ impl Layers {
         }
     }
 
+    /// Enters each of these folders that exists, without marks. For operations that change references
+    /// in several folders: the layers of a moved zone, or of an image, are not in the zone's home.
+    pub(crate) fn enter_each(mut folders: Vec<PathBuf>) -> Result<Vec<AtWork>> {
+        folders.sort();
+        folders.dedup();
+        let there = folders.iter().filter(|folder| folder.exists());
+        let entered = there.map(|folder| Self::enter_unmarked(folder));
+        entered.map(|entered| Ok(entered?.1)).collect()
+    }
+
     /// Creates the mark of [`AtWork::mark`].
     fn mark(&self) -> Result<Option<(Folder, String)>> {
         // The folder of graves is created now, because a full disk may have no space for it at the
@@ -514,7 +524,8 @@ impl Layers {
         let Some(_lock) = layers.folder.try_lock()? else {
             return Ok(());
         };
-        if is_used()? {
+        // Another process may have removed the folder before the lock, and a third one made a new one.
+        if !layers.folder.is_at_its_path()? || is_used()? {
             return Ok(());
         }
         for at in [path.join(DEAD), path.to_owned()] {

@@ -35,14 +35,17 @@ impl Dataset {
     pub(crate) fn repair(&self) -> Result<()> {
         let path = || self.zonepath.path().to_owned();
         crash::point();
+        let bond = self.bond()?;
         // Keeps `collect` away, which would otherwise remove a reference that it found stale before
         // the repair returns the dataset to this layer.
-        let layers = self.bond()?.map(|bond| bond.layer.layers);
-        let _shared = match layers.filter(|layers| layers.exists()) {
-            Some(layers) => Some(Layers::enter_unmarked(&layers)?),
-            None => None,
-        };
-        let bond = self.bond()?;
+        let mut folders = Vec::new();
+        if let Some(bond) = &bond {
+            folders.push(bond.layer.layers.clone());
+            if bond.layer.path().exists() {
+                folders.extend(bond.layer.parent()?.map(|parent| parent.layers));
+            }
+        }
+        let _shared = Layers::enter_each(folders)?;
         // Without a link to a layer, a next top belongs to a clone that was interrupted early.
         let form = self.form()?;
         let next = self.zonepath.is_folder(form.next())? && bond.is_some();

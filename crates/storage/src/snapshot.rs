@@ -208,6 +208,10 @@ impl Dataset {
                 return Ok(graves);
             };
             let (home, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
+            let former = self.bond()?.filter(|bond| bond.layer != target.layer);
+            let both = [Some(&target), former.as_ref()].into_iter().flatten();
+            let folders = both.map(|bond| bond.layer.layers.clone()).collect();
+            let _others = Layers::enter_each(folders)?;
             let name = dataset_ref(target.id);
             target
                 .layer
@@ -217,7 +221,7 @@ impl Dataset {
             graves.extend(home.put_aside(&self.zonepath, OsStr::new(form.name()))?);
             former_top.iter().for_each(project::forget);
             crash::point();
-            if let Some(former) = self.bond()?.filter(|bond| bond.layer != target.layer) {
+            if let Some(former) = &former {
                 graves.extend(former.layer.drop_ref(&name)?);
             }
             crash::point();

@@ -180,6 +180,8 @@ impl Dataset {
             let mut graves = Vec::new();
             // Held until the dataset names the layer: `collect` would remove the reference before.
             let (layers, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
+            let folders = vec![patch.layers.clone(), former.layer.layers.clone()];
+            let _others = Layers::enter_each(folders)?;
             let layer = if own.is_empty() {
                 patch.add_ref(&name, &self.ref_place(&patch))?;
                 crash::point();

@@ -114,6 +114,34 @@ fn a_repair_beside_collect_loses_no_layer() {
     }
 }
 
+/// A zone on another file system stands on a layer in another folder of layers.
+#[test]
+fn a_repair_beside_collect_of_the_folder_below_loses_no_layer() {
+    for k in 0.. {
+        let killed = std::cell::Cell::new(true);
+        race_everywhere(
+            |zones| {
+                let origin = zones.origin();
+                std::fs::create_dir(zones.zone("data")).unwrap();
+                let web = origin.clone_to(&zones.zone("data/web")).unwrap();
+                Dataset::destroy(&zones.zone("origin")).unwrap();
+                write(&web, "b", "two");
+                killed.set(crash::run(k, || web.seal()).is_err());
+            },
+            |zones| drop(Dataset::open(&zones.zone("data/web"))),
+            |zones, pause| {
+                let what = format!("killed at {k}, paused at {pause}");
+                let web = Dataset::open(&zones.zone("data/web")).expect(&what);
+                assert_eq!(read(&web, "a").as_deref(), Some("one"), "{what}");
+                assert_eq!(read(&web, "b").as_deref(), Some("two"), "{what}");
+            },
+        );
+        if !killed.get() {
+            break;
+        }
+    }
+}
+
 #[test]
 fn a_patch_beside_collect_loses_no_layer() {
     // Without layers of its own above the common one, and with one.
