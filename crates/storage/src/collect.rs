@@ -35,6 +35,16 @@ pub enum Lost {
     Drop,
 }
 
+/// The behaviour while an operation is in progress in the folder of layers. A snapshot of a large zone
+/// takes minutes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// The call waits for the operation.
+    Yes,
+    /// The call removes nothing. A later command does.
+    No,
+}
+
 /// Removes stale references, layers without users and trees whose removal was interrupted.
 ///
 /// A reference is stale only if its dataset was found and uses another layer. The dataset is found
@@ -42,7 +52,7 @@ pub enum Lost {
 /// not make a reference stale (see [`Lost`]), except for the copies that commands make beside
 /// zones.
 pub fn collect(layers: &Path, lost: Lost) -> Result<Collected> {
-    collect_around(layers, lost, None)
+    collect_around(layers, lost, None, Wait::Yes)
 }
 
 /// Runs [`collect`] in the folder that holds the layers of the dataset at `zonepath`, if an
@@ -54,7 +64,7 @@ pub fn tidy(zonepath: &Path) -> Result<Option<Collected>> {
     let mut done: Option<Collected> = None;
     for layers in [zonepath.with_file_name(LAYERS), zonepath.join(LAYERS)] {
         if has_remains(&layers)? {
-            let collected = collect(&layers, Lost::Keep)?;
+            let collected = collect_around(&layers, Lost::Keep, None, Wait::No)?;
             done.get_or_insert_default().add(collected);
         }
     }
@@ -82,7 +92,12 @@ impl Dataset {
 
 /// Runs [`collect`] for a caller that holds the lock of the dataset at `own`. This dataset is not
 /// repaired.
-pub(crate) fn collect_around(layers: &Path, lost: Lost, own: Option<&Path>) -> Result<Collected> {
+pub(crate) fn collect_around(
+    layers: &Path,
+    lost: Lost,
+    own: Option<&Path>,
+    wait: Wait,
+) -> Result<Collected> {
     let mut report = Collected::default();
     let layers = match Layers::open(layers) {
         Err(e) if e.is_missing() => return Ok(report),
@@ -101,7 +116,13 @@ pub(crate) fn collect_around(layers: &Path, lost: Lost, own: Option<&Path>) -> R
     }
     let mut graves = Vec::new();
     {
-        let _lock = layers.lock_exclusive()?;
+        let _lock = match wait {
+            Wait::Yes => layers.lock_exclusive()?,
+            Wait::No => match layers.folder.try_lock()? {
+                Some(lock) => lock,
+                None => return Ok(report),
+            },
+        };
         for layer in layers.list()? {
             graves.extend(sweep(&layer, &neighbours, lost, &mut report)?);
         }
@@ -231,10 +252,9 @@ pub(crate) fn users(
         other => other?,
     };
     let sealed = layer.form()?.is_some();
-    let entries = if folder.is_folder(REFS)? {
-        folder.open_child(REFS)?.entries()?
-    } else {
-        Vec::new()
+    let entries = match folder.open_child(REFS) {
+        Err(e) if e.is_missing() => Vec::new(),
+        refs => refs?.entries()?,
     };
     let judged = entries.into_iter().map(|(name, _)| {
         let place = ref_target(layer, &name)?;
@@ -278,7 +298,7 @@ pub(crate) enum Verdict {
 }
 
 /// Judges the reference of a layer above: the reference is live while the link of that layer names
-/// this layer as its parent.
+/// this layer as its parent. If the folder of the layer above is missing, the reference is lost.
 fn judge_layer(layer: &LayerPath, place: &Path) -> Result<Verdict> {
     let above = place.parent().zip(place.file_name().and_then(Id::parse));
     let Some((layers, id)) = above else {
@@ -291,6 +311,10 @@ fn judge_layer(layer: &LayerPath, place: &Path) -> Result<Verdict> {
     match above.parent() {
         Ok(Some(parent)) if parent == *layer => Ok(Verdict::Live),
         Ok(_) => Ok(Verdict::Stale),
+        // The other file system may be unmounted, or the folder moved.
+        Err(e) if e.is_missing() && above.layers != layer.layers && !above.layers.exists() => {
+            Ok(Verdict::Lost)
+        }
         Err(e) if e.is_missing() => Ok(Verdict::Stale),
         Err(e) => Err(e),
     }

@@ -514,3 +514,26 @@ fn usage_counts_own_and_shared_bytes() {
     assert_eq!((clone.own_bytes, clone.own_files, clone.layers), (0, 0, 1));
     assert_eq!(clone.shared_bytes, alone.own_bytes);
 }
+
+/// A zone on a file system that is not mounted keeps the layers on other file systems.
+#[test]
+fn the_layer_below_one_that_is_not_there_stays() {
+    let zones = Zones::new();
+    let origin = zones.origin();
+    let (data, away) = (zones.zone("data"), zones.zone("away"));
+    fs::create_dir(&data).unwrap();
+    let web = origin.clone_to(&data.join("web")).unwrap();
+    write(&web, "b", "two");
+    web.seal().unwrap();
+    drop(web);
+    fs::rename(&data, &away).unwrap();
+    let collected = collect(&zones.layers(), Lost::Keep).unwrap();
+    assert_eq!(collected.lost.len(), 1);
+    Dataset::destroy(&zones.zone("origin")).unwrap();
+    fs::rename(&away, &data).unwrap();
+    let web = Dataset::open(&data.join("web")).unwrap();
+    assert_eq!(read(&web, "a").as_deref(), Some("one"));
+    assert_eq!(read(&web, "b").as_deref(), Some("two"));
+    Dataset::destroy(&data.join("web")).unwrap();
+    assert!(!zones.layers().exists());
+}

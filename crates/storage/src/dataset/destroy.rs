@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::{Dataset, check_path};
-use crate::collect::{Lost, collect};
+use crate::collect::{Lost, Wait, collect_around};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::form::Form;
@@ -61,7 +61,7 @@ impl Dataset {
         emptied.dedup();
         for layers in emptied {
             if has_remains(&layers)? {
-                collect(&layers, Lost::Keep)?;
+                collect_around(&layers, Lost::Keep, None, Wait::No)?;
             }
             Layers::leave(&layers)?;
         }

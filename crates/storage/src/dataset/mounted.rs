@@ -11,7 +11,7 @@
 use std::path::PathBuf;
 
 use super::{Bond, Dataset, ref_target};
-use crate::collect::{Lost, collect_around};
+use crate::collect::{Lost, Wait, collect_around};
 use crate::error::Result;
 use crate::id::Id;
 use crate::layers::{LayerPath, Layers, dataset_ref};
@@ -106,7 +106,7 @@ impl Dataset {
         };
         if was_killed {
             let home = Layers::home(&self.zonepath)?;
-            collect_around(&home, Lost::Keep, Some(self.zonepath.path()))?;
+            collect_around(&home, Lost::Keep, Some(self.zonepath.path()), Wait::Yes)?;
         }
         Ok(())
     }
