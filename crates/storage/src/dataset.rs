@@ -72,6 +72,10 @@ impl Dataset {
         let dataset = Self { zonepath: folder };
         if !dataset.is_sound()? {
             let _lock = dataset.lock()?;
+            // Another command may have moved the dataset before the lock.
+            if !dataset.zonepath.is_at_its_path()? {
+                return Err(Error::NoDataset(zonepath.to_owned()));
+            }
             dataset.repair()?;
         }
         Ok(dataset)
@@ -90,8 +94,8 @@ impl Dataset {
             return Ok(());
         }
         match dataset.zonepath.try_lock()? {
-            Some(_lock) => dataset.repair(),
-            None => Ok(()),
+            Some(_lock) if dataset.zonepath.is_at_its_path()? => dataset.repair(),
+            _ => Ok(()),
         }
     }
 

@@ -136,8 +136,14 @@ impl Digger<'_> {
 
     fn move_up(&mut self, at: &Folder, name: &OsStr) -> Result<()> {
         let grave = OsString::from(Id::random()?.to_string());
-        at.rename(name, self.dead, &grave)?;
-        self.pending.push(grave);
+        match at.rename(name, self.dead, &grave) {
+            // Another process, which removes the same grave, has moved the folder.
+            Err(e) if e.is_missing() => {}
+            other => {
+                other?;
+                self.pending.push(grave);
+            }
+        }
         Ok(())
     }
 }

@@ -18,6 +18,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::io::Errno;
 
 use crate::copy::open_file;
 use crate::error::{Error, Result};
@@ -106,7 +107,11 @@ impl LayerPath {
     pub(crate) fn note_links(&self) -> Result<()> {
         let folder = self.open()?;
         if folder.kind(LINKED)?.is_none() {
-            folder.relink(LINKED, "yes")?;
+            match rustix::fs::symlinkat("yes", &folder, LINKED) {
+                // Another operation makes hard links to files of the same layer.
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(e) => return Err(folder.fail("symlink", LINKED, e)),
+            }
         }
         folder.unlink(OWN).map(drop)
     }

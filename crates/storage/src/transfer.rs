@@ -138,7 +138,11 @@ fn read(folder: &Folder, name: &str) -> Result<Option<Digest>> {
 fn note(folder: &Folder, digest: Digest, chain: Digest) -> Result<()> {
     for (name, digest) in [(DIGEST, digest), (CHAIN, chain)] {
         if read(folder, name)? != Some(digest) {
-            folder.relink(name, digest.to_string())?;
+            let stored = folder.relink(name, digest.to_string());
+            // Another command may store the same digest at this moment.
+            if read(folder, name)? != Some(digest) {
+                stored?;
+            }
         }
     }
     Ok(())

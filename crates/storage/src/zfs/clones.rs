@@ -83,8 +83,7 @@ pub(super) fn destroy(zonepath: &Path) -> Result<()> {
         // Unmounting the root comes first, because it fails while the root is in use, before any
         // change.
         place.hide(&parts)?;
-        place.leave_to_clones()?;
-        zfs(&["destroy", "-r", place.base.as_str()])?;
+        place.destroy_datasets()?;
     }
     for folder in [RECEIVED, ROOT] {
         match place.zonepath.rmdir(folder) {
@@ -100,6 +99,25 @@ pub(super) fn destroy(zonepath: &Path) -> Result<()> {
 }
 
 impl Place {
+    /// Removes the file system of the zone and all below it.
+    fn destroy_datasets(&self) -> Result<()> {
+        for _ in 0..MAX_PROMOTIONS {
+            self.leave_to_clones()?;
+            match zfs(&["destroy", "-r", self.base.as_str()]) {
+                // Meanwhile another zone's removal may have left snapshots with clones to this zone.
+                Err(_) if self.has_clones_elsewhere()? => {}
+                other => return other.map(drop),
+            }
+        }
+        Err(self.fail("is cloned all the time"))
+    }
+
+    fn has_clones_elsewhere(&self) -> Result<bool> {
+        let shots = self.shots()?;
+        let mut clones = shots.iter().flat_map(|shot| &shot.clones);
+        Ok(clones.any(|clone| !clone.is_in(&self.base)))
+    }
+
     /// Gives all snapshots that clones of other zones need to one of these clones.
     fn leave_to_clones(&self) -> Result<()> {
         for _ in 0..MAX_PROMOTIONS {
@@ -122,7 +140,12 @@ impl Place {
                     drop_shot(shot)?;
                 }
             }
-            promote(&heir)?;
+            // The clone may have been removed since.
+            if let Err(error) = promote(&heir) {
+                if self.shots()?.iter().any(|shot| shot.clones.contains(&heir)) {
+                    return Err(error);
+                }
+            }
         }
         Err(self.fail("is cloned all the time"))
     }
