@@ -84,15 +84,28 @@ pub fn write_settings(namespace: BorrowedFd<'_>, pings: bool) -> io::Result<()> 
 /// # Errors
 /// Fails with the error of write(2).
 pub fn write_settings_here(pings: bool) -> io::Result<()> {
-    let pings = pings.then_some(("ping_group_range", "0 2147483647"));
-    for (name, value) in std::iter::once(("ip_forward", "0")).chain(pings) {
-        match std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value) {
-            // The file does not exist in a kernel without IPv4.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            other => other?,
-        }
+    match stop_forwarding() {
+        // The files do not exist in a kernel without IPv4.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
     }
-    Ok(())
+    match pings {
+        true => std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647"),
+        false => Ok(()),
+    }
+}
+
+fn stop_forwarding() -> io::Result<()> {
+    let forward = "/proc/sys/net/ipv4/ip_forward";
+    if std::fs::read_to_string(forward)?.trim() == "0" {
+        return Ok(());
+    }
+    // With the first write, the kernel also lets the namespace accept redirects, even if the host
+    // accepts none.
+    let redirects = "/proc/sys/net/ipv4/conf/all/accept_redirects";
+    let accepted = std::fs::read_to_string(redirects)?;
+    std::fs::write(forward, "0")?;
+    std::fs::write(redirects, accepted)
 }
 
 /// Returns the namespaces to add when the zone's first process is created: an exclusive network
