@@ -45,7 +45,8 @@ fn check(host: &Host, options: Options) -> Result<u8, String> {
             }
         }
         failed.extend(zone::check::repair(host).map_err(|error| flatten(&error))?);
-        repaired(found, look()?)
+        let is_there = |one: &Finding| host.root.path(&one.path).exists();
+        repaired(found, look()?, is_there)
     } else {
         let rows = found.into_iter();
         rows.map(|finding| Row {
@@ -67,14 +68,23 @@ fn check(host: &Host, options: Options) -> Result<u8, String> {
 
 /// Returns the findings with their fates: findings of the first check that no longer exist were
 /// removed. Findings that only the second check made are reported as left.
-fn repaired(before: Vec<Finding>, after: Vec<Finding>) -> Vec<Row> {
+fn repaired(
+    before: Vec<Finding>,
+    after: Vec<Finding>,
+    is_there: impl Fn(&Finding) -> bool,
+) -> Vec<Row> {
+    // Another command works now in a copy that is there and no longer a leftover.
+    let is_in_use = |one: &Finding| one.kind == Kind::Copy && is_there(one);
     let same = |a: &Finding, b: &Finding| (a.kind, &a.path) == (b.kind, &b.path);
     let removed = before
         .into_iter()
         .filter(|one| !after.iter().any(|other| same(one, other)))
         .map(|finding| Row {
+            state: match is_in_use(&finding) {
+                true => Fate::Left,
+                false => Fate::Removed,
+            },
             finding,
-            state: Fate::Removed,
         });
     let mut rows: Vec<Row> = removed.collect();
     rows.extend(after.into_iter().map(|finding| Row {
@@ -138,13 +148,15 @@ mod tests {
             zone: Some("web".into()),
             ..finding(Kind::Record, "/run/zones/web.zoneadmd_sock")
         };
-        let before = vec![layer, lost.clone(), socket];
-        let rows = repaired(before, vec![lost]);
+        let copy = finding(Kind::Copy, "/zones/.attach-db");
+        let before = vec![layer, copy, lost.clone(), socket];
+        let rows = repaired(before, vec![lost], |_| true);
         assert_eq!(
             render(&rows, false),
             "KIND       ZONE             STATE   PATH\n\
              layer      -                removed /zones/.layers/a\n\
              lost       -                left    /zones/.layers/b/refs/dataset-c (/zones/old is not there)\n\
+             copy       -                left    /zones/.attach-db\n\
              record     web              removed /run/zones/web.zoneadmd_sock\n"
         );
         let json = render(&rows, true);

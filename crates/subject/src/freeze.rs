@@ -59,7 +59,7 @@ impl Frozen {
             true => Ok(stood),
             // A new zoneadmd thaws the zone, because the former one may have died before it did.
             false => Err(Error::Refused(
-                "ran again before it was to, because its zoneadmd ended; try again.".to_owned(),
+                "ran again while its root was copied, because its zoneadmd ended; run the command again.".to_owned(),
             )),
         }
     }

@@ -444,9 +444,13 @@ impl Records {
         record.links = kept;
         self.leave(zone, &going)?;
         self.change_published(zone, &mut record, after)?;
-        let begun = self.begin(whose, &new, &mut coming, &record, &Needs::of(&new))?;
-        Common::open()?.leave_tables(&self.path_of(zone), &going);
-        let Begun { remarks, label } = begun;
+        let begun = self.begin(whose, &new, &mut coming, &record, &Needs::of(&new));
+        let stored = self.load(zone)?.unwrap_or_default().links;
+        let is_stored = |gone: &Held| stored.iter().any(|held| held.name == gone.name);
+        if !going.links.iter().any(is_stored) {
+            Common::open()?.leave_tables(&self.path_of(zone), &going);
+        }
+        let Begun { remarks, label } = begun?;
         let both = |coming: &Record| together(&record, coming);
         let inside = net::ends::namespace(&path)?;
         if coming.moved().next().is_some() && !self.pinned(zone).exists() {

@@ -17,7 +17,7 @@ use store::xml;
 
 use crate::executor::{self, Work};
 use crate::first_boot::Given;
-use crate::{quota, suspend, verify};
+use crate::{import, quota, suspend, verify};
 use host::{Error, Host};
 use platform::kind;
 use subject::{Start, Subject, UNFINISHED, identity};
@@ -159,7 +159,7 @@ pub fn prepare(
             // The zone is stored as configured, because only the files of a known zone can be
             // removed. A clone that was killed earlier may have left files.
             if let (Some(config), false) = (&made, dry_run) {
-                let _ = remember(host, config);
+                let _ = import::configure(host, config);
             }
         })?,
     };
@@ -220,13 +220,6 @@ pub fn prepare(
         new,
         lock: subject.into_lock(),
     })))
-}
-
-/// Stores a new zone in the state configured.
-fn remember(host: &Host, config: &Config) -> Result<(), Error> {
-    xml::save_before_index(&host.root, config)?;
-    let entry = Entry::configured(config.name().clone(), config.zonepath());
-    Ok(executor::record_now(host, entry)?)
 }
 
 /// The first clone that could not be stored, and the reason.

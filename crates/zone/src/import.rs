@@ -140,15 +140,20 @@ const NAME_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// for it.
 pub fn configure(host: &Host, config: &Config) -> Result<(), Error> {
     let zone = config.name();
-    let _held = lock::zone_within(&host.root, zone, NAME_LOCK_TIMEOUT)?;
+    let held = lock::zone_within(&host.root, zone, NAME_LOCK_TIMEOUT)?;
     if Index::load(&host.root)?.find(zone).is_some() {
         return Err(Error::Refused(
             "was configured by another command at this moment; run this command again.".to_owned(),
         ));
     }
-    xml::save_before_index(&host.root, config)?;
     let entry = Entry::configured(zone.clone(), config.zonepath());
-    Ok(executor::record_now(host, entry)?)
+    let stored = xml::save_before_index(&host.root, config)
+        .map_err(Error::from)
+        .and_then(|()| Ok(executor::record_now(host, entry)?));
+    if stored.is_err() {
+        lock::forget(&host.root, zone, &held)?;
+    }
+    stored
 }
 
 /// Removes the configuration that [`configure`] has stored, unless another command uses the zone or
@@ -158,16 +163,14 @@ pub fn configure(host: &Host, config: &Config) -> Result<(), Error> {
 /// Fails with [`store::Error::Locked`] if another command uses the zone.
 pub fn forget(host: &Host, zone: &ZoneName) -> Result<(), store::Error> {
     let held = lock::zone_within(&host.root, zone, NAME_LOCK_TIMEOUT)?;
-    let is_removed = index::update(&host.root, |index| {
-        let is_unused = index
-            .find(zone)
-            .is_some_and(|entry| entry.state == State::Configured);
-        if is_unused {
+    let is_unknown = index::update(&host.root, |index| {
+        let entry = index.find(zone);
+        if entry.is_some_and(|entry| entry.state == State::Configured) {
             index.remove(zone);
         }
-        Ok::<_, store::Error>(is_unused)
+        Ok::<_, store::Error>(index.find(zone).is_none())
     })?;
-    if is_removed {
+    if is_unknown {
         xml::remove(&host.root, zone)?;
         lock::forget(&host.root, zone, &held)?;
     }

@@ -209,8 +209,9 @@ fn remove_copy(host: &Host, one: &Finding, path: &Path) -> Result<(), AnyError> 
     };
     let index = Index::load(&host.root)?;
     let Some(entry) = index.find(&zone) else {
-        job::remove_copy(path)?;
-        return Ok(lock::forget(&host.root, &zone, &held)?);
+        let removed = job::remove_copy(path);
+        lock::forget(&host.root, &zone, &held)?;
+        return Ok(removed?);
     };
     let is_environment = environments::unmarked(&host.root.path(&entry.zonepath));
     let is_attached = path
