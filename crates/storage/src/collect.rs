@@ -21,8 +21,9 @@ pub struct Collected {
     pub stale_refs: usize,
     /// Number of removed trees: unused layers, and trees whose removal was interrupted.
     pub removed: usize,
-    /// The targets of references whose dataset does not exist, because the zone was moved or
-    /// deleted by hand. The layers of these references are kept.
+    /// The targets of references whose dataset, or whose folder of layers, does not exist, because
+    /// the zone was moved or deleted by hand, or because its file system is not mounted. The layers
+    /// of these references are kept.
     pub lost: Vec<PathBuf>,
 }
 
@@ -41,7 +42,7 @@ pub enum Lost {
 pub(crate) enum Wait {
     /// The call waits for the operation.
     Yes,
-    /// The call removes nothing. A later command does.
+    /// The call removes no layer and no reference. A later command does.
     No,
 }
 
@@ -298,7 +299,7 @@ pub(crate) enum Verdict {
 }
 
 /// Judges the reference of a layer above: the reference is live while the link of that layer names
-/// this layer as its parent. If the folder of the layer above is missing, the reference is lost.
+/// this layer as its parent. If the other folder of layers is missing, the reference is lost.
 fn judge_layer(layer: &LayerPath, place: &Path) -> Result<Verdict> {
     let above = place.parent().zip(place.file_name().and_then(Id::parse));
     let Some((layers, id)) = above else {

@@ -15,9 +15,9 @@
 //! only if the folder is empty, ends a layer without a lock.
 //!
 //! A dataset names its layer by a link, and a reference without such a link is stale:
-//! [`crate::collect()`] removes it. An operation that changes the link of a dataset, or adds the
-//! reference before the link, therefore holds [`AtWork`] from before the first of these changes
-//! until after the last one.
+//! [`crate::collect()`] removes it. An operation that moves a dataset to another layer, or adds the
+//! reference before the link, therefore holds [`AtWork`] in the folder of that reference, from before
+//! the first of these changes until after the last one.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -417,7 +417,8 @@ impl Layers {
         crash::point();
         if let Some(parent) = parent {
             let place = relative(&parent.refs(), folder.path(), &self.common());
-            parent.add_ref(&layer_ref(id), &place)?;
+            // The name is new, so the link replaces none.
+            Folder::open(&parent.refs())?.link(layer_ref(id), place)?;
         }
         crash::point();
         Ok(true)

@@ -7,6 +7,8 @@
 
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 use crate::dataset::Dataset;
 use crate::digest::Keeps;
 use crate::error::{Error, Result};
@@ -138,10 +140,12 @@ fn read(folder: &Folder, name: &str) -> Result<Option<Digest>> {
 fn note(folder: &Folder, digest: Digest, chain: Digest) -> Result<()> {
     for (name, digest) in [(DIGEST, digest), (CHAIN, chain)] {
         if read(folder, name)? != Some(digest) {
-            let stored = folder.relink(name, digest.to_string());
-            // Another command may store the same digest at this moment.
-            if read(folder, name)? != Some(digest) {
-                stored?;
+            match rustix::fs::symlinkat(digest.to_string(), folder, name) {
+                Ok(()) => {}
+                // Another command has stored the digest at this moment, or the link is damaged.
+                Err(Errno::EXIST) if read(folder, name)? == Some(digest) => {}
+                Err(Errno::EXIST) => folder.relink(name, digest.to_string())?,
+                Err(e) => return Err(folder.fail("symlink", name, e)),
             }
         }
     }

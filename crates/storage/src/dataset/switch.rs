@@ -178,7 +178,7 @@ impl Dataset {
             }
             let name = dataset_ref(former.id);
             let mut graves = Vec::new();
-            // Held until the dataset names the layer: `collect` would remove the reference before.
+            // Held until the dataset names the layer: until then, `collect` would remove the reference.
             let (layers, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
             let folders = vec![patch.layers.clone(), former.layer.layers.clone()];
             let _others = Layers::enter_each(folders)?;

@@ -46,7 +46,8 @@ fn race(zones: &Zones, pause: u32, work: impl Fn(&Zones) + Sync) -> bool {
             drop(working);
             reached.load(Ordering::Relaxed)
         });
-        wait(&paused);
+        // Also ends if the operation has fewer points: its end of the channel is then dropped.
+        let _ = paused.recv();
         let mut finding = Some(finding);
         let look = move || {
             if let Some(finding) = finding.take() {
