@@ -317,7 +317,7 @@ fn a_cut_at_any_moment_leaves_it_on_one_side() {
     let mut in_time = 0;
     for cut in cuts {
         let [(server, here), (_, there)] = sides;
-        let count = wait_for_guest(here);
+        let count = answering(here);
         let mut command = server.command(here, "k1", &[]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         if let Cut::At(step) = cut {
@@ -350,8 +350,7 @@ fn a_cut_at_any_moment_leaves_it_on_one_side() {
             "{cut:?}: {ended}, it is {}",
             if moved { "there" } else { "here" }
         );
-        let now = catch_unwind(AssertUnwindSafe(|| wait_for_guest(at)))
-            .unwrap_or_else(|_| panic!("{}", described(at)));
+        let now = answering(at);
         assert!(now >= count, "the counter was {count} and is {now}");
         assert_eq!(said(at, BOOT_ID), boot, "it was booted");
         assert_eq!(other.inits_of("k1"), Vec::<i32>::new(), "on both sides");
@@ -370,6 +369,26 @@ fn a_cut_at_any_moment_leaves_it_on_one_side() {
     wait_for_guest(there);
 }
 
+/// Waits for the guest as [`wait_for_guest`], and fails with a description of the zone.
+fn answering(host: &Host) -> u64 {
+    catch_unwind(AssertUnwindSafe(|| wait_for_guest(host)))
+        .unwrap_or_else(|_| panic!("{}", described(host)))
+}
+
+/// Returns the name, state and processor time (in ticks) of each thread of a process.
+fn threads(pid: i32) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten();
+    let lines = tasks.flatten().filter_map(|task| {
+        let stat = fs::read_to_string(task.path().join("stat")).ok()?;
+        let (name, rest) = stat.rsplit_once(')')?;
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        Some(format!("{name}) {} {} {}", words[0], words[11], words[12]))
+    });
+    lines.collect()
+}
+
 /// Returns what an administrator would look at when the guest does not answer.
 fn described(host: &Host) -> String {
     let answer = in_guest(host, "cat /run/count");
@@ -379,9 +398,13 @@ fn described(host: &Host) -> String {
         String::from_utf8_lossy(&text[end..]).into_owned()
     });
     let machines = host.inits_of("k1");
+    let look = || machines.iter().map(|pid| threads(*pid)).collect::<Vec<_>>();
+    let before = look();
+    std::thread::sleep(std::time::Duration::from_secs(2));
     format!(
-        "{answer:?}\n{:?}\nQEMU: {machines:?}\n{logs:#?}",
-        host.rows()
+        "{answer:?}\n{:?}\nQEMU: {machines:?}\nits threads, two seconds apart: {before:#?} {:#?}\n{logs:#?}",
+        host.rows(),
+        look()
     )
 }
 
