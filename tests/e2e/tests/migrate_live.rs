@@ -362,11 +362,11 @@ fn a_cut_at_any_moment_leaves_it_on_one_side() {
     assert!(in_time > 0 || !is_long, "each ended before");
     let [(server, here), (_, there)] = sides;
     went_live(server.migrate(here, "k1", &["-t", "live"]));
-    wait_for_guest(there);
+    answering(there);
     assert_eq!(said(there, BOOT_ID), boot);
     there.halt("k1");
     let _ = there.on("k1", &["boot"]).ok();
-    wait_for_guest(there);
+    answering(there);
 }
 
 /// Waits for the guest as [`wait_for_guest`], and fails with a description of the zone.
