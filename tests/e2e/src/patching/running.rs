@@ -10,10 +10,10 @@ use crate::debian::{self, Archive, Deb};
 /// A first process that runs as long as a test needs it.
 const INIT: &str = "#!/bin/sh\ntrap 'exit 0' TERM INT\nwhile :; do sleep 1; done\n";
 
-/// What [`version`] returns before the patch.
+/// Result of [`version`] before the patch.
 pub const OLD: &str = "1 ii 111";
 
-/// What [`version`] returns after the patch.
+/// Result of [`version`] after the patch.
 pub const NEW: &str = "2 ii 222";
 
 /// Returns a package. Each version other than 1 has the files of version 2.
