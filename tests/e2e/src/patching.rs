@@ -30,20 +30,28 @@ pub fn debian() -> Option<(Host, Archive)> {
     let archive = Archive::new(host.path("/repo"));
     archive.add(&app("1"));
     archive.add(&more("1"));
-    let special = archive.folder().display().to_string();
-    let configuration = format!(
-        "create -t SUNWlx; add fs; set dir=/repo; set special={special}; set type=lofs; \
-         add options ro; end"
-    );
-    host.zonecfg(&["-z", "master", &configuration]).quiet();
-    let root = root.display().to_string();
-    let _ = host.on("master", &["install", "-d", &root]).ok();
+    install_with(&host, "master", &archive);
     let debs = ["app_1_all.deb", "more_1_all.deb"].map(|name| {
         let path = archive.folder().join(name);
         path.display().to_string()
     });
     let _ = zonepatch(&host, &["apply", "-z", "master", &debs[0], &debs[1]]).ok();
     Some((host, archive))
+}
+
+/// Installs a zone from the root at `/debian`, which reads the packages of the archive at `/repo`.
+///
+/// # Panics
+/// Fails if the zone cannot be made.
+pub fn install_with(host: &Host, zone: &str, archive: &Archive) {
+    let special = archive.folder().display().to_string();
+    let configuration = format!(
+        "create -t SUNWlx; add fs; set dir=/repo; set special={special}; set type=lofs; \
+         add options ro; end"
+    );
+    host.zonecfg(&["-z", zone, &configuration]).quiet();
+    let root = host.path("/debian").display().to_string();
+    let _ = host.on(zone, &["install", "-d", &root]).ok();
 }
 
 /// Returns a package with configuration files; version 2 has other content, one more file and one

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use e2e::debian::{self, Archive, Deb};
-use e2e::patching::{within, zonepatch};
+use e2e::patching::{install_with, within, zonepatch};
 use e2e::run::run;
 use e2e::{Host, rounds, start, tree};
 use serde_json::Value;
@@ -66,14 +66,7 @@ fn fleet(clones: &str) -> Option<Host> {
     debian::make(&host.path("/debian"));
     let archive = Archive::new(host.path("/repo"));
     let first = archive.add(&app("1")).display().to_string();
-    let special = archive.folder().display().to_string();
-    let configuration = format!(
-        "create -t SUNWlx; add fs; set dir=/repo; set special={special}; set type=lofs; \
-         add options ro; end"
-    );
-    host.zonecfg(&["-z", "master", &configuration]).quiet();
-    let root = host.path("/debian").display().to_string();
-    let _ = host.on("master", &["install", "-d", &root]).ok();
+    install_with(&host, "master", &archive);
     let _ = zonepatch(&host, &["apply", "-z", "master", &first]).ok();
     host.clone_from("master", clones);
     archive.add(&app("2"));

@@ -8,7 +8,8 @@ use std::process::Command;
 
 use e2e::debian::{Archive, Deb};
 use e2e::patching::{
-    app, apply, assert_alike, change, debian, face, fate, installed, more, within, zonepatch,
+    app, apply, assert_alike, change, debian, face, fate, install_with, installed, more, within,
+    zonepatch,
 };
 use e2e::run::run;
 use e2e::tree::{self, Face};
@@ -245,15 +246,7 @@ fn full(host: &Host, archive: &Archive) -> Option<Disk> {
         e2e::skip("no tmpfs can be mounted: without the zone on a full disk");
         return None;
     };
-    let special = archive.folder().display().to_string();
-    let configuration = format!(
-        "create -t SUNWlx; add fs; set dir=/repo; set special={special}; set type=lofs; \
-         add options ro; end"
-    );
-    host.zonecfg(&["-z", "full", &configuration]).quiet();
-    let _ = host
-        .on("full", &["install", "-d", &root.display().to_string()])
-        .ok();
+    install_with(host, "full", archive);
     let ran = give(host, archive, &["full"], &["app", "more", "big"]);
     if ran.err.contains("id-mapped") {
         e2e::skip("this kernel cannot id-map a tmpfs: without the zone on a full disk");

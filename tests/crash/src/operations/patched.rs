@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use e2e::debian::{self, Archive};
-use e2e::patching::{app, zonepatch};
+use e2e::patching::{app, install_with, zonepatch};
 
 use super::operation::Operation;
 use super::small::INIT;
@@ -29,14 +29,7 @@ fn fleet(zones: &[&str]) -> Option<Bench> {
     fs::set_permissions(&init, fs::Permissions::from_mode(0o755)).expect("an init");
     let archive = Archive::new(host.path("/repo"));
     let first = archive.add(&app("1")).display().to_string();
-    let special = archive.folder().display().to_string();
-    let configuration = format!(
-        "create -t SUNWlx; add fs; set dir=/repo; set special={special}; set type=lofs; \
-         add options ro; end"
-    );
-    host.zonecfg(&["-z", "master", &configuration]).quiet();
-    let root = root.display().to_string();
-    let _ = host.on("master", &["install", "-d", &root]).ok();
+    install_with(host, "master", &archive);
     let _ = zonepatch(host, &["apply", "-z", "master", &first]).ok();
     for zone in zones {
         host.clone_from("master", zone);

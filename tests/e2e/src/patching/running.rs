@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use super::zonepatch;
+use super::{install_with, zonepatch};
 use crate::Host;
 use crate::debian::{self, Archive, Deb};
 
@@ -50,14 +50,7 @@ pub fn running(zones: &str) -> Option<Host> {
     fs::set_permissions(&init, fs::Permissions::from_mode(0o755)).unwrap();
     let archive = Archive::new(host.path("/repo"));
     let first = archive.add(&app("1")).display().to_string();
-    let special = archive.folder().display().to_string();
-    let configuration = format!(
-        "create -t SUNWlx; add fs; set dir=/repo; set special={special}; set type=lofs; \
-         add options ro; end"
-    );
-    host.zonecfg(&["-z", "master", &configuration]).quiet();
-    let root = root.display().to_string();
-    let _ = host.on("master", &["install", "-d", &root]).ok();
+    install_with(&host, "master", &archive);
     let _ = zonepatch(&host, &["apply", "-z", "master", &first]).ok();
     host.clone_from("master", zones);
     archive.add(&app("2"));
