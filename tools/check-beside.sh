@@ -25,6 +25,21 @@ can_begin() {
     done
 }
 
+# The process of the stage build, if begin_build has started it.
+build_process=''
+# begin_build: starts the stage build. The packages that other stages need are installed meanwhile, and
+# an installation mostly waits for the network and for the disk.
+begin_build() {
+    # rustup must not change the toolchain during the build. Packages that are found missing here are
+    # installed by need_check_tools.
+    local missing=()
+    need_components
+    if begin_stage build; then
+        build_process=$begun
+        trap 'kill "$build_process" 2>/dev/null; exit 130' INT TERM
+    fi
+}
+
 # run_beside NAME...: runs the stages, two at a time, and prints each result when it is there.
 # build comes first, because most stages wait for it. clippy comes after e2e, because e2e leaves
 # processor time to a stage beside it.
@@ -34,7 +49,18 @@ run_beside() {
     for name; do
         if [ "$name" = build ]; then build_pending=1; else pending+=("$name"); fi
     done
-    if [ "$build_pending" = 1 ]; then pending=(build "${pending[@]}"); fi
+    if [ "$build_pending" = 1 ]; then
+        if [ -z "$build_process" ]; then
+            pending=(build "${pending[@]}")
+        elif kill -0 "$build_process" 2>/dev/null; then
+            running[$build_process]=build
+        else
+            # wait -n may no longer know a process that ended during the installation.
+            end_stage build
+            build_pending=0
+        fi
+        build_process=''
+    fi
     if [[ " ${pending[*]} " = *" clippy "*" e2e "* ]]; then
         local later=()
         for name in "${pending[@]}"; do
