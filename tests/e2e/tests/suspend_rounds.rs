@@ -217,6 +217,9 @@ fn a_kill_at_any_moment_loses_no_disk() {
 
 #[test]
 fn a_guest_survives_the_death_of_one_of_its_pagers() {
+    if e2e::left_to_long_runs("an emulated guest takes minutes") {
+        return;
+    }
     let Some(host) = Host::new() else { return };
     if !fs::exists("/dev/userfaultfd").is_ok_and(|there| there) {
         e2e::skip("no /dev/userfaultfd");
