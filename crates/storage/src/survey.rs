@@ -22,12 +22,12 @@ pub enum Garbage {
     Dead(PathBuf),
     /// A zonepath in which a seal, a snapshot or a rollback was interrupted.
     Unfinished(PathBuf),
-    /// A reference whose dataset is not at `place`, the path that the reference names: the zone was
-    /// moved or deleted by hand, or its storage is not mounted. The layer is kept for this dataset.
+    /// A reference that names a path at which there is no dataset and no layer: the zone was moved or
+    /// deleted by hand, or its storage is not mounted. The referenced layer is kept for this user.
     Lost {
         /// The path of the reference.
         reference: PathBuf,
-        /// The path at which the dataset was expected.
+        /// The path at which the dataset or layer was expected.
         place: PathBuf,
     },
 }
