@@ -23,6 +23,9 @@ fn sees(host: &Host, mib: u64) {
 
 #[test]
 fn disks_grow_and_never_shrink() {
+    if e2e::left_to_long_runs("an emulated guest takes minutes") {
+        return;
+    }
     let Some(host) = Host::new() else { return };
     if !boot_machine(&host, "") {
         return;
@@ -93,6 +96,9 @@ fn disks_grow_and_never_shrink() {
 
 #[test]
 fn a_disk_on_a_base_file_grows() {
+    if e2e::left_to_long_runs("an emulated guest takes minutes") {
+        return;
+    }
     let Some(host) = Host::new() else { return };
     let Some(guest) = machine::guest(&host) else {
         return;

@@ -58,6 +58,9 @@ fn is_refused(server: &Server, [here, there]: [&Host; 2], disk: &Path, why: &str
 
 #[test]
 fn a_disk_on_shared_storage_is_not_copied() {
+    if e2e::left_to_long_runs("an emulated guest takes minutes") {
+        return;
+    }
     let Some([(here, back), (there, server)]) = hosts() else {
         return;
     };

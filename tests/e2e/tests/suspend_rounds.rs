@@ -259,6 +259,9 @@ fn a_guest_survives_the_death_of_one_of_its_pagers() {
 
 #[test]
 fn a_zone_that_loses_its_pager_is_ended() {
+    if e2e::left_to_long_runs("an emulated guest takes minutes") {
+        return;
+    }
     let Some(host) = Host::new() else { return };
     if !fs::exists("/dev/userfaultfd").is_ok_and(|there| there) {
         e2e::skip("no /dev/userfaultfd");
