@@ -42,9 +42,10 @@ reads_comments() { case $1 in scripts | fmt | clippy | unit | build | deny) true
 
 # The folders that only some lanes depend on. All lanes depend on the other files.
 folders_of_some=(.ci tests/e2e tests/crash tests/cluster tests/vm/systemd bench)
-# The files that decide when a stage runs and how its result is kept. tools/check-stages.sh, which says
-# what a stage does, is not among them.
-runner=(check tools/check-self-test tools/check-again.sh tools/check-beside.sh tools/check-lanes.sh tools/check-run.sh tools/watch-tests)
+# The functions of all stages. A lane depends on that of its stage, and on what no stage has alone.
+stages=tools/check-stages.sh
+# The files that decide when a stage runs and how its result is kept.
+runner=(check "$stages" tools/check-self-test tools/check-again.sh tools/check-beside.sh tools/check-lanes.sh tools/check-run.sh tools/watch-tests)
 # folders_of LANE: prints those that the lane depends on.
 folders_of() {
     case $1 in
@@ -88,6 +89,14 @@ hash_of_code() {
     others=$(files_of "$folder" "$@" | { grep -zvE '^docs/|\.md$|\.rs$|^LICENSE$' || true; } | hash_of_files)
     say "$others-$programs"
 }
+# without_other_stages LANE: copies $stages from stdin to stdout, without the functions of other stages.
+without_other_stages() {
+    awk -v own="stage_$1()" '
+        /^stage_[a-z0-9]+\(\) / { other = $1 != own }
+        !other
+        # The end of a function of many lines, or of one line.
+        /^}/ || /^stage_.*}$/ { other = 0 }'
+}
 # Sets a hash for each kind of files. Fails without a checkout of git.
 hash_inputs() {
     as_user git -C "$tree" rev-parse --is-inside-work-tree >/dev/null 2>&1 || return
@@ -103,6 +112,7 @@ declare -A hash_of_folder=()
 # inputs_of LANE: prints the hashes of the files that the lane depends on.
 inputs_of() {
     local inputs=$hash_of_rest folder
+    if [ -e "$tree/$stages" ]; then inputs+=-stage-$(without_other_stages "$1" <"$tree/$stages" | sha256sum | cut -c1-16); fi
     if [ "$1" = scripts ]; then inputs+=-runner-$hash_of_runner; fi
     for folder in $(folders_of "$1"); do inputs+=-${folder##*/}-${hash_of_folder[$folder]}; done
     if reads_docs "$1"; then
@@ -126,7 +136,15 @@ same_since() {
     fi
     mapfile -t folders < <(folders_of "$lane")
     no_difference "$commit" "${paths[@]}" || return
+    same_stage "$commit" "$lane" || return
     [ ${#folders[@]} -eq 0 ] || no_difference "$commit" "${folders[@]}"
+}
+# same_stage COMMIT LANE: succeeds if the lane's part of $stages is that of the commit. Both may lack the file.
+same_stage() {
+    local then='' now=''
+    then=$(as_user git -C "$tree" show "$1:$stages" 2>/dev/null | without_other_stages "$2") || true
+    if [ -e "$tree/$stages" ]; then now=$(without_other_stages "$2" <"$tree/$stages"); fi
+    [ "$then" = "$now" ]
 }
 # no_difference COMMIT PATHSPEC...: succeeds if the files are those of the commit, and none is new.
 no_difference() {
