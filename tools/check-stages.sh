@@ -5,7 +5,7 @@
 
 stage_scripts() {
     # Busybox' shell is checked as dash.
-    shellcheck -x --exclude=SC2187 quickstart check .ci/run tools/*.sh tools/build tools/leftovers tools/rustc-static tools/rustc-quick-start tools/watch-tests \
+    shellcheck -x --exclude=SC2187 quickstart check .ci/run .ci/rustc tools/*.sh tools/build tools/leftovers tools/rustc-static tools/rustc-quick-start tools/watch-tests \
         tools/check-self-test tools/smoke tools/soak tools/load bench/*/run bench/firsthour/inside bench/brand/pgbench tests/vm/run tests/vm/payload tests/vm/*-init \
         tests/vm/checks tests/vm/cuts tests/vm/lib tests/vm/mirrors tests/vm/zfs/run tests/vm/zfs/payload tests/vm/zfs/old tests/vm/zfs/bench \
         tests/vm/systemd/run tests/vm/systemd/payload tests/vm/systemd/docs tests/vm/systemd/first-hour tests/vm/run-payload tests/vm/cluster/run tests/vm/cluster/rc.zone tests/vm/cluster/host/usr/local/sbin/* tests/vm/patch/run tests/vm/patch/payload tests/vm/quota/run tests/vm/quota/payload \
