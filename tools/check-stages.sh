@@ -93,7 +93,8 @@ stage_crash() {
     tests/crash/run --parts "$parts" --seconds 1800 --sample 20 "${slow[@]}"
 }
 stage_vm() {
-    tests/vm/run --tests || return
+    # An emulated machine needs ten minutes for the unit tests.
+    tests/vm/run ${ZONES_TEST_LONG:+--tests} || return
     tests/vm/quota/run || return
     [ -z "${ZONES_TEST_LONG-}" ] || { tests/vm/run --cuts 5 && tests/vm/patch/run --cuts 50; }
 }
