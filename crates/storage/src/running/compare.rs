@@ -140,16 +140,17 @@ pub(super) fn stamps_of(tree: &Folder, depth: usize) -> Result<Node> {
     }
     let mut inner = Entries::new();
     for (name, _) in tree.entries()? {
-        let stamp = Stamp::of(&stat(tree, &name)?);
+        let (now, stamp) = (Moment::now(), Stamp::of(&stat(tree, &name)?));
         let node = match stamp.is_folder() {
             true => stamps_of(&tree.open_child(&name)?, depth + 1)?,
-            false => Node::file(stamp, Moment::now()),
+            false => Node::file(stamp, now),
         };
         inner.insert(name, node);
     }
+    let now = Moment::now();
     Ok(Node {
         inner: Some(inner),
-        ..Node::file(stamp_of(tree)?, Moment::now())
+        ..Node::file(stamp_of(tree)?, now)
     })
 }
 

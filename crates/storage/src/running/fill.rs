@@ -112,7 +112,7 @@ impl<'a> Filler<'a> {
     }
 
     fn folder(&mut self, place: &Place<'_>) -> Result<Node> {
-        let (stamp, now) = (stamp_of(&place.from)?, Moment::now());
+        let (now, stamp) = (Moment::now(), stamp_of(&place.from)?);
         let mut inner = Entries::new();
         for (name, _) in place.from.entries()? {
             let node = match self.entry(place, &name) {
@@ -134,13 +134,12 @@ impl<'a> Filler<'a> {
     }
 
     fn entry(&mut self, place: &Place<'_>, name: &OsStr) -> Result<Node> {
-        let stat = stat(&place.from, name)?;
+        let (now, stat) = (Moment::now(), stat(&place.from, name)?);
         if FileType::from_raw_mode(stat.st_mode).is_dir() {
             place.to.make(name)?;
             self.copier.done.entries += 1;
             return self.folder(&place.below(name)?);
         }
-        let now = Moment::now();
         let several = stat.st_nlink > 1;
         if several {
             if let Some((stamp, then)) = self.first.get(&stat.st_ino).copied() {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rustix::fs::{FileType, Stat};
+use rustix::time::{ClockId, clock_gettime};
 
 /// The age that the change time of a file must have before equal times mean equal files. The clock
 /// of change times moves in steps of up to 10 ms, so two changes within one step have the same time.
@@ -66,9 +67,12 @@ impl Stamp {
 pub(super) struct Moment(pub(super) i128);
 
 impl Moment {
+    /// Returns the time that a file gets if it is changed now. The precise clock is ahead of it: by
+    /// a step, or by much more if the processor that moves the clock of change times stands still,
+    /// as in a virtual machine on a busy host.
     pub(super) fn now() -> Self {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        Self(i128::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(0))
+        let now = clock_gettime(ClockId::RealtimeCoarse);
+        Self(i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec))
     }
 }
 
@@ -86,6 +90,7 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// Returns a file whose stamp was taken at `now` or later.
     pub(super) fn file(stamp: Stamp, now: Moment) -> Self {
         Self {
             stamp,
@@ -129,5 +134,16 @@ mod tests {
         assert!(!stamp.is_settled(Moment(10_000_000_000 + after)));
         assert!(!stamp.is_settled(Moment(9_000_000_000)));
         assert!(!Stamp::UNKNOWN.is_settled(Moment::now()));
+    }
+
+    #[test]
+    fn a_change_after_a_moment_has_no_earlier_time() {
+        let folder = tempfile::tempdir().unwrap();
+        for n in 0..100 {
+            let (now, path) = (Moment::now(), folder.path().join(n.to_string()));
+            std::fs::write(&path, "").unwrap();
+            let stamp = Stamp::of(&rustix::fs::stat(&path).unwrap());
+            assert!(now.0 <= stamp.changed, "{now:?} {stamp:?}");
+        }
     }
 }

@@ -8,6 +8,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
 use super::crashes::leaves_nothing;
 use super::snapshots::faces;
 use super::{Zones, name, names, read, write};
@@ -31,9 +33,13 @@ fn zone() -> Option<(Zones, Dataset)> {
     Some((zones, web))
 }
 
-/// Waits until the stamps of all files are settled.
+/// Waits until the stamps of all files are settled, by the clock of change times.
 fn rest() {
-    std::thread::sleep(Duration::from_millis(80));
+    let now = || clock_gettime(ClockId::RealtimeCoarse);
+    let end = now() + Timespec::try_from(Duration::from_millis(80)).unwrap();
+    while now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 fn top(dataset: &Dataset) -> PathBuf {
