@@ -62,7 +62,9 @@ pub(super) struct Listing {
 impl Listing {
     /// Lists a top. A running zone may write to the top meanwhile.
     pub(super) fn of(top: &Path) -> Result<Self, Error> {
-        let now = rustix::time::clock_gettime(ClockId::Realtime);
+        // The clock of change times. The precise clock is ahead of it, by more than the slack if the
+        // processor that moves the clock of change times stands still.
+        let now = rustix::time::clock_gettime(ClockId::RealtimeCoarse);
         let mut listing = Self {
             entries: HashMap::new(),
             begun: now.tv_sec,
