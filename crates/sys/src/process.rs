@@ -5,7 +5,7 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Namespaces of [`fork`], as in clone(2).
 pub mod ns {
@@ -63,7 +63,7 @@ struct CloneArgs {
 /// # Errors
 /// Fails with the error of clone3(2). Fails with `EBUSY` if the caller has more than one thread:
 /// the child would have a copy of the locks of the other threads, and no thread to release them.
-/// Waits up to `THREAD_END_TIMEOUT` for threads that have just ended.
+/// Waits about a second for threads that have just ended.
 pub fn fork(
     flags: u64,
     cgroup: Option<BorrowedFd<'_>>,
@@ -111,21 +111,21 @@ pub fn show_as(text: CString) -> io::Result<()> {
     })
 }
 
-/// Timeout for the kernel to release a thread that was joined.
-const THREAD_END_TIMEOUT: Duration = Duration::from_secs(1);
+/// Number of looks at the threads before a second thread counts as one that stays. They take a second;
+/// on a busy machine, where the thread that ends waits for a processor, they take longer.
+const THREAD_END_LOOKS: u32 = 10_000;
 
 /// Waits until the caller is the only thread of its process. A joined thread still counts for a
 /// moment: the kernel wakes the joining thread before it has released the other (kernel/exit.c:
 /// exit_mm before release_task).
 fn wait_for_threads() -> io::Result<()> {
-    let end = Instant::now() + THREAD_END_TIMEOUT;
-    while crate::thread_count()? != 1 {
-        if Instant::now() >= end {
-            return Err(io::Error::from_raw_os_error(libc::EBUSY));
+    for _ in 0..THREAD_END_LOOKS {
+        if crate::thread_count()? == 1 {
+            return Ok(());
         }
         std::thread::sleep(Duration::from_micros(50));
     }
-    Ok(())
+    Err(io::Error::from_raw_os_error(libc::EBUSY))
 }
 
 /// Closes every descriptor from 3 up that is not in `keep`.
