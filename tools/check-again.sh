@@ -9,13 +9,15 @@ readonly AGAIN_TIMEOUT=300
 readonly LONG_AGAIN_TIMEOUT=1200
 
 # failed_tests LOG: prints "PROGRAM TEST" for each test that failed, and "PROGRAM ?" for a program
-# that ended without a list of its failures. PROGRAM is a path, or "doc-tests".
+# that ended without a list of its failures. PROGRAM is a path, or "doc-tests". Some programs that
+# cargo runs have no such list when they succeed: of those, only the ones that cargo says failed count.
 failed_tests() {
     awk '
         function ended() { if (program != "" && !told) print program, "?" }
         /^running \/.*\/deps\// { ended(); program = $2; told = 0 }
-        /^ *Running .*\(.*\)$/ { ended(); program = $NF; gsub(/[()]/, "", program); told = 0 }
+        /^ *Running .*\(.*\)$/ { ended(); program = $NF; gsub(/[()]/, "", program); told = 1; result = 0 }
         /^ *Doc-tests / { ended(); program = "doc-tests"; told = 0 }
+        /^error: test failed, to rerun pass / { told = result }
         # The failures twice: first with their output, then their names alone.
         /^failures:$/ { count = 0; listed = 1; next }
         listed && /^    [^ ]/ { names[++count] = $1 }
@@ -25,7 +27,7 @@ failed_tests() {
                 else print program, "?"
             }
             listed = 0
-            told = 1
+            told = result = 1
         }
         END { ended() }' "$1"
 }
