@@ -15,7 +15,7 @@ failed_tests() {
     awk '
         function ended() { if (program != "" && !told) print program, "?" }
         /^running \/.*\/deps\// { ended(); program = $2; told = 0 }
-        /^ *Running .*\(.*\)$/ { ended(); program = $NF; gsub(/[()]/, "", program); told = 1; result = 0 }
+        /^ *Running .*\(.*\)$/ { ended(); program = $NF; gsub(/[()]/, "", program); told = 1; result = 0; cargo = 1 }
         /^ *Doc-tests / { ended(); program = "doc-tests"; told = 0 }
         /^error: test failed, to rerun pass / { told = result }
         # The failures twice: first with their output, then their names alone.
@@ -29,7 +29,9 @@ failed_tests() {
             listed = 0
             told = result = 1
         }
-        END { ended() }' "$1"
+        /^error: [0-9]+ targets? failed:$/ { complete = 1 }
+        # If cargo itself was killed, its last program did not end, and others did not run.
+        END { if (cargo && !complete) told = 0; ended() }' "$1"
 }
 
 # said_first LOG PROGRAM TEST: prints the first 60 lines of the output of the failed test. Not by
