@@ -34,6 +34,10 @@ const BPF_PROG_QUERY: libc::c_int = 16;
 /// Maximum length of the name of a program or a map, in bytes.
 const NAME: usize = 15;
 
+/// Maximum number of times that a program is given to the verifier, which gives up with `EAGAIN`
+/// when a signal is pending.
+const LOAD_ATTEMPTS: usize = 5;
+
 /// The part of `union bpf_attr` that BPF_PROG_LOAD reads.
 #[repr(C)]
 #[derive(Default)]
@@ -69,6 +73,7 @@ struct InfoAttr {
 }
 
 /// Loads a program of a type. `hook` is the expected attach type, which some program types require.
+/// Fails with `EAGAIN` if a signal arrived during each attempt.
 fn load(kind: u32, hook: u32, program: &[u64]) -> io::Result<OwnedFd> {
     let mut load = LoadAttr {
         prog_type: kind,
@@ -80,11 +85,20 @@ fn load(kind: u32, hook: u32, program: &[u64]) -> io::Result<OwnedFd> {
         expected_attach_type: hook,
         ..LoadAttr::default()
     };
-    // SAFETY: `load` is a prefix of union bpf_attr of the size given; the kernel
-    // takes the rest as zero, reads `insn_cnt` instructions and the license string.
-    let fd = unsafe { bpf(BPF_PROG_LOAD, &raw mut load)? };
-    // SAFETY: a successful BPF_PROG_LOAD returns a new descriptor that no other value owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        // SAFETY: `load` is a prefix of union bpf_attr of the size given; the kernel
+        // takes the rest as zero, reads `insn_cnt` instructions and the license string.
+        match unsafe { bpf(BPF_PROG_LOAD, &raw mut load) } {
+            // SAFETY: a successful BPF_PROG_LOAD returns a new descriptor that no other value owns.
+            Ok(fd) => return Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+            // The process took the signal when the call returned, so the next attempt can succeed.
+            Err(error)
+                if error.raw_os_error() == Some(libc::EAGAIN) && attempts < LOAD_ATTEMPTS => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Returns a name in the kernel's format: cut to the size of its field, with zeros after it.

@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::mount::MountAttrFlags;
@@ -22,6 +23,7 @@ const FACTS: &[(&str, Fact)] = &[
     ("a_child_starts_in_its_cgroup", starts_in_cgroup),
     ("a_cgroup_freezes_and_is_killed_as_one", freezes_and_kills),
     ("a_device_program_refuses", device_program_refuses),
+    ("a_program_is_loaded_despite_signals", loads_despite_signals),
     ("a_filter_refuses_without_no_new_privs", filter_refuses),
     ("all_namespaces_are_made_and_joined", namespaces),
     ("clocks_begin_anew_in_a_time_namespace", time_namespace),
@@ -197,6 +199,43 @@ fn device_program_refuses(folder: &Path) -> Outcome {
     })();
     fs::remove_dir(&inner)?;
     tried
+}
+
+/// The verifier gives up if a signal is pending. Here a child stops and continues its parent once
+/// during each load, as a terminal or a debugger does, each time at another moment of the load.
+fn loads_despite_signals(_: &Path) -> Outcome {
+    const LOADS: u32 = 64;
+    // The program is: r0 = 0, many times; exit.
+    let mut program = vec![0xb7; 20_000];
+    program.push(0x95);
+    let began = Instant::now();
+    sys::bpf::load_classifier(&program)?;
+    let duration = began.elapsed();
+
+    let parent = rustix::process::getpid();
+    let (reader, writer) = rustix::pipe::pipe()?;
+    let child = fork(0, None, &[reader.as_fd()], || {
+        told(|| {
+            for load in 0..LOADS {
+                must(rustix::io::read(&reader, &mut [0])? == 1, "no load")?;
+                // A sleep would end too late.
+                let begun = Instant::now();
+                while begun.elapsed() < duration * load / LOADS {}
+                rustix::process::kill_process(parent, Signal::STOP)?;
+                rustix::process::kill_process(parent, Signal::CONT)?;
+            }
+            Ok(())
+        })
+    })?;
+    let mut errors = Vec::new();
+    for _ in 0..LOADS {
+        rustix::io::write(&writer, &[0])?;
+        errors.extend(sys::bpf::load_classifier(&program).err());
+    }
+    succeeds(&child)?;
+    errors.first().map_or(Ok(()), |first| {
+        Err(format!("{} of {LOADS} loads failed: {first}", errors.len()).into())
+    })
 }
 
 fn filter_refuses(_: &Path) -> Outcome {
