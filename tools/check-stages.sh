@@ -200,6 +200,8 @@ limit() {
     # Fifty zones, and the first hour if it is asked for: both in an emulated machine.
     systemd) if [ -n "${ZONES_TEST_LONG-}" ]; then say 9000; else say 3600; fi ;;
     unit | clippy | build) say 1200 ;;
+    # quickstart compiles the programs with a profile of its own.
+    smoke) if [ -n "${ZONES_TEST_LONG-}" ]; then say 1800; else say 600; fi ;;
     # A slow machine needs 700 and more, with other stages beside it.
     e2e) if [ -n "${ZONES_TEST_LONG-}" ]; then say 7200; else say 1800; fi ;;
     # A run of each operation for each of its calls; or the one that was begun is finished.
