@@ -41,13 +41,18 @@ begin_build() {
 }
 
 # run_beside NAME...: runs the stages, two at a time, and prints each result when it is there.
-# build comes first, because most stages wait for it. clippy comes after e2e, because e2e leaves
-# processor time to a stage beside it.
+# build comes first, because most stages wait for it. unit comes next: the stages of the first track
+# take longer than the others together, and unit is the longest that does not wait for build. clippy
+# comes after e2e, because e2e leaves processor time to a stage beside it.
 run_beside() {
     local -A running=()
     local pending=() name process build_pending=0
     for name; do
-        if [ "$name" = build ]; then build_pending=1; else pending+=("$name"); fi
+        case $name in
+        build) build_pending=1 ;;
+        unit) pending=(unit "${pending[@]}") ;;
+        *) pending+=("$name") ;;
+        esac
     done
     if [ "$build_pending" = 1 ]; then
         if [ -z "$build_process" ]; then
